@@ -95,8 +95,8 @@ type eventsFixture struct {
 	nats     *testenv.Cluster
 	postgres *testenv.Store
 	redis    *testenv.Process
-	// The addresses at which nodes reach the engines.
-	databaseURL, redisURL secret.String
+	// The addresses at which nodes reach the engines. ownerURL is that of the database for the owner of the tables.
+	databaseURL, redisURL, ownerURL secret.String
 	// volumes are the file systems of PostgreSQL and of each NATS server; empty if this machine cannot have any.
 	volumes []*testenv.Volume
 	// dresses and links are those of each node.
@@ -127,8 +127,9 @@ func newEventsFixture(t *testing.T, sc scale) *eventsFixture {
 	redis, redisURL := testenv.PrivateRedis(t)
 	s.redis = redis
 	// A committed transaction must survive a crash of the server, as in production.
-	s.redisURL, s.databaseURL = redisURL, secret.New(s.postgres.URL.Reveal()+"&synchronous_commit=on&log_statement=none")
-	setup.Database = s.databaseURL
+	s.ownerURL = secret.New(s.postgres.URL.Reveal() + "&synchronous_commit=on")
+	s.redisURL, s.databaseURL = redisURL, testenv.AsService(s.ownerURL)
+	setup.Database = s.ownerURL
 	setup.Redis, setup.RedisTimeout, setup.NATS, setup.EventLog = redisURL, 250*time.Millisecond, s.nats.URL, "jetstream"
 	setup.Log, setup.Env = s.logFile(), []string{"STAGEDOOR_EVENT_REPLICAS=3"}
 	s.nodes = testnode.Processes(t, 3, setup)

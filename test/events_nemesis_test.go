@@ -31,6 +31,8 @@ type dress struct {
 	group        *testenv.Cgroup
 	// knows lists the settings that the program knows; empty for all.
 	knows string
+	// database is the address of the database for a program that needs another role than the others; empty for theirs.
+	database string
 }
 
 func (d *dress) put(cmd *exec.Cmd) {
@@ -38,6 +40,9 @@ func (d *dress) put(cmd *exec.Cmd) {
 		cmd.Path, cmd.Args[0] = d.program, d.program
 	}
 	cmd.Env = slices.Concat(cmd.Env, d.links, d.clock) // the last value counts
+	if d.database != "" {
+		cmd.Env = append(cmd.Env, "DATABASE_URL="+d.database)
+	}
 	cmd.Env = slices.DeleteFunc(cmd.Env, func(setting string) bool {
 		name, _, _ := strings.Cut(setting, "=")
 		return d.knows != "" && strings.HasPrefix(name, "STAGEDOOR_") && !strings.Contains(d.knows, name)
@@ -336,7 +341,7 @@ func takeDescriptors(ctx context.Context, s *eventsFixture) (times int) {
 // buildPrevious compiles the server of the revision STAGEDOOR_CHAOS_PREVIOUS.
 func buildPrevious(s *eventsFixture) func() {
 	s.previous = testnode.BuildRevision(s.t, cmp.Or(os.Getenv("STAGEDOOR_CHAOS_PREVIOUS"), "HEAD~20"))
-	return func() { s.changeAll(func(_ int, d *dress) { d.program, d.knows = "", "" }) }
+	return func() { s.changeAll(func(_ int, d *dress) { d.program, d.knows, d.database = "", "", "" }) }
 }
 
 // mixVersions replaces one node after the other by the previous version, and back, so that both run together.
@@ -344,14 +349,17 @@ func mixVersions(ctx context.Context, s *eventsFixture) (times int) {
 	list := exec.CommandContext(ctx, s.previous, "config")
 	list.Env = []string{"PATH=" + os.Getenv("PATH")}
 	text, _ := list.CombinedOutput() // it also complains that some are missing
-	knows := string(text)
+	knows, database := string(text), ""
+	if !strings.Contains(knows, "STAGEDOOR_MIGRATION_URL") {
+		database = s.ownerURL.Reveal() // a version without row-level security sees no rows in the service's role
+	}
 	for times == 0 || sleepUnlessOver(ctx, 2*time.Second) {
 		i := times % len(s.nodes)
 		s.change(i, func(d *dress) {
 			if d.program == "" {
-				d.program, d.knows = s.previous, knows
+				d.program, d.knows, d.database = s.previous, knows, database
 			} else {
-				d.program, d.knows = "", ""
+				d.program, d.knows, d.database = "", "", ""
 			}
 		})
 		s.nodes[i].AwaitReady(s.t)

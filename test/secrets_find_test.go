@@ -220,7 +220,7 @@ func (s *secretsFixture) search() {
 		s.t.Error("the log lacks the calls of the run, or the stack dump of a node")
 	}
 	for _, want := range []string{
-		"content", "password", "code", "cookie", "curl", "session", "sign-in under way", "attempt link", "session link", "manage link", "api key", "admin token",
+		"content", "password", "code", "cookie", "curl", "session", "sign-in under way", "attempt link", "session link", "browser cookie", "manage link", "api key", "admin token",
 		"proxy password", "engine password", "email", "kms key", "root key", "derived key", "org key", "data key",
 	} {
 		if kinds[want] == 0 {

@@ -442,23 +442,30 @@ func (s *secretsFixture) useAccounts() {
 func (s *secretsFixture) useHostedPages() {
 	made := s.mustSend(http.StatusCreated, http.MethodPost, "/v1/connect/sessions", map[string]any{"reference_id": "user", "return_url": "https://app.example/done?a=b"}).JSON()
 	link := made["session"].(map[string]any)["url"].(string)
-	s.mustSend(http.StatusOK, http.MethodGet, link, nil)
-	s.mustSend(http.StatusUnprocessableEntity, http.MethodPost, link, url.Values{"do": {"start"}, "email": {"nobody"}, "password": {s.password()}})
-	form := url.Values{"do": {"start"}, "email": {s.login("app")}, "password": {s.password()}, "remember": {"yes"}}
-	s.mustSend(http.StatusSeeOther, http.MethodPost, link, form)
+	cookie, err := http.ParseSetCookie(s.mustSend(http.StatusOK, http.MethodGet, link, nil).Header.Get("Set-Cookie"))
+	must.OK(s.t, err)
+	s.vault.plant(s.t, true, "browser cookie", cookie.Value)
+	browser := cookie.Name + "=" + cookie.Value
+	post := func(status int, where string, form url.Values) testnode.Reply {
+		s.t.Helper()
+		return s.mustSend(status, http.MethodPost, where, form, "Cookie", browser)
+	}
+	link = post(http.StatusSeeOther, link, url.Values{"do": {"open"}}).Header.Get("Location")
+	post(http.StatusUnprocessableEntity, link, url.Values{"do": {"start"}, "email": {"no address"}, "password": {s.password()}})
+	post(http.StatusSeeOther, link, url.Values{"do": {"start"}, "email": {s.login("app")}, "password": {s.password()}, "remember": {"yes"}})
 	page := func(has string) testnode.Reply {
 		s.t.Helper()
 		var r testnode.Reply
 		await(s.t, "the page contains "+has, 2*time.Minute, func() bool {
-			r = s.send(http.MethodGet, link, nil)
+			r = s.send(http.MethodGet, link, nil, "Cookie", browser)
 			return bytes.Contains(r.Body, []byte(has))
 		})
 		return r
 	}
 	page(`name="code"`)
-	s.mustSend(http.StatusSeeOther, http.MethodPost, link, url.Values{"do": {"code"}, "code": {s.code()}})
+	post(http.StatusSeeOther, link, url.Values{"do": {"code"}, "code": {s.code()}})
 	page(`aria-invalid`)
-	s.mustSend(http.StatusSeeOther, http.MethodPost, link, url.Values{"do": {"code"}, "code": {"123 456"}})
+	post(http.StatusSeeOther, link, url.Values{"do": {"code"}, "code": {"123 456"}})
 	manage := regexp.MustCompile(`/manage/mng_[A-Za-z0-9_-]+`).Find(page("/manage/mng_").Body)
 	s.mustSend(http.StatusOK, http.MethodGet, string(manage), nil)
 	s.mustSend(http.StatusSeeOther, http.MethodPost, string(manage), url.Values{"do": {"revoke"}})

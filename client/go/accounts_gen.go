@@ -58,6 +58,17 @@ func (s *AccountsService) GetMe(ctx context.Context, accountID string, options .
 	return do[Me](ctx, s.client, c, false, options)
 }
 
+// GetOrgReceipt calls GET /v1/org-receipts/{orgId}: get the deletion receipt of an organisation.
+//
+// The signed receipt of an organisation that was destroyed. The response is 404 until that has ended. Check it with a
+// key of `GET /v1/receipt-keys`. No API key is needed, because the organisation has none any more.
+//
+// No key is needed.
+func (s *AccountsService) GetOrgReceipt(ctx context.Context, orgID string, options ...CallOption) (*OrgReceipt, error) {
+	c := call{request: Request{Path: path("/v1/org-receipts/%s", orgID)}}
+	return do[OrgReceipt](ctx, s.client, c, false, options)
+}
+
 // GetPurgeReceipt calls GET /v1/accounts/{accountId}/purge-receipt: get the deletion receipt of an account.
 //
 // The signed receipt of a disconnected account. You can check it offline with the service's public receipt key. The

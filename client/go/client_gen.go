@@ -12,6 +12,8 @@ type Groups struct {
 	Connect *ConnectService
 	// Lists events of accounts and of the organisation.
 	Events *EventsService
+	// Starts work that is longer than a call, and reads its results.
+	Jobs *JobsService
 	// Manages API keys.
 	Keys *KeysService
 	// Lists API requests and their errors.
@@ -40,6 +42,7 @@ func newGroups(c *Client) Groups {
 		Audit:    &AuditService{c},
 		Connect:  &ConnectService{c},
 		Events:   &EventsService{c},
+		Jobs:     &JobsService{c},
 		Keys:     &KeysService{c},
 		Logs:     &LogsService{c},
 		Me:       &IdentityService{c},

@@ -159,6 +159,12 @@ const (
 	KindKeyCreated EventKind = "key.created"
 	// An API key was revoked.
 	KindKeyRevoked EventKind = "key.revoked"
+	// An API key was published, for example in a public repository, and has been revoked.
+	KindKeyLeaked EventKind = "key.leaked"
+	// A job is done, possibly with items that failed.
+	KindJobCompleted EventKind = "job.completed"
+	// A job has ended without being done.
+	KindJobFailed EventKind = "job.failed"
 	// Most of a month's calls are used.
 	KindUsageThreshold EventKind = "usage.threshold"
 )
@@ -318,6 +324,12 @@ func newEventData(kind EventKind) any {
 		return &KeyCreatedData{}
 	case KindKeyRevoked:
 		return &KeyRevokedData{}
+	case KindKeyLeaked:
+		return &KeyLeakedData{}
+	case KindJobCompleted:
+		return &JobCompletedData{}
+	case KindJobFailed:
+		return &JobFailedData{}
 	case KindUsageThreshold:
 		return &UsageThresholdData{}
 	}

@@ -114,26 +114,25 @@ func (s *MediaService) Download(ctx context.Context, mediaID string, o DownloadO
 	if o.Quality != "" {
 		q.Set("quality", o.Quality)
 	}
-	return s.get(ctx, s.path()+"/"+url.PathEscape(mediaID), q, o)
+	return s.account.client.download(ctx, s.path()+"/"+url.PathEscape(mediaID), q, o)
 }
 
 // Fetch returns the file at an address from a result of the platform, such as an avatar.
 func (s *MediaService) Fetch(ctx context.Context, address string, o DownloadOptions) (*File, error) {
-	return s.get(ctx, s.path(), url.Values{"url": {address}}, o)
+	return s.account.client.download(ctx, s.path(), url.Values{"url": {address}}, o)
 }
 
 func (s *MediaService) path() string {
 	return "/v1/accounts/" + url.PathEscape(s.account.ID) + "/media"
 }
 
-func (s *MediaService) get(ctx context.Context, where string, q url.Values, o DownloadOptions) (*File, error) {
+func (c *Client) download(ctx context.Context, where string, q url.Values, o DownloadOptions) (*File, error) {
 	header := http.Header{"Accept": {"*/*"}}
 	for name, value := range map[string]string{"Range": o.Range, "If-Range": o.IfRange, "If-None-Match": o.IfNoneMatch} {
 		if value != "" {
 			header.Set(name, value)
 		}
 	}
-	c := s.account.client
 	for try := 0; ; try++ {
 		req, err := c.newRequest(ctx, Request{Path: where, Query: q, Header: header}, nil)
 		if err != nil {

@@ -7,6 +7,9 @@ type ProblemCode string
 
 // Codes of problems. A newer server may send others.
 const (
+	// CodeAccessNotFound: No such support access (404). Check the id against GET /v1/org/support-access. A request expires
+	// after 7 days; the operator can send another one.
+	CodeAccessNotFound ProblemCode = "access-not-found"
 	// CodeAccountDisconnected: Reconnect required (410). Have the creator connect the account again: send them
 	// reconnect.url, or a link from POST /v1/accounts/{id}/reconnect-link.
 	CodeAccountDisconnected ProblemCode = "account-disconnected"
@@ -34,6 +37,9 @@ const (
 	// CodeConnectUnavailable: Connecting is not possible right now (503). Try again after retryAfterSec; if retryable is
 	// false, the organisation has no platform to connect to. Retryable.
 	CodeConnectUnavailable ProblemCode = "connect-unavailable"
+	// CodeConsentRequired: Consent required (403). Request access to the organisation, and wait until one of its owners
+	// grants it.
+	CodeConsentRequired ProblemCode = "consent-required"
 	// CodeCredentialsMissing: No credentials remembered (412). Connect the account again; set remember_credentials to allow
 	// this next time.
 	CodeCredentialsMissing ProblemCode = "credentials-missing"
@@ -71,8 +77,13 @@ const (
 	// CodeInvitationNotFound: No such invitation (404). Check the id against GET /v1/org/members; invite again if it was
 	// used or has expired.
 	CodeInvitationNotFound ProblemCode = "invitation-not-found"
-	// CodeJobNotFound: No such job (404). Check the id; operators list jobs with GET /admin/v1/jobs.
+	// CodeJobNotFound: No such job (404). Check the id against GET /v1/jobs; jobs are kept for 30 days. Operators list the
+	// jobs of the service with GET /admin/v1/jobs.
 	CodeJobNotFound ProblemCode = "job-not-found"
+	// CodeJobNotStarted: The job has not started (409). Wait until the job runs. Retryable.
+	CodeJobNotStarted ProblemCode = "job-not-started"
+	// CodeJobsUnavailable: Jobs are not available (503). Ask the operator of the service to configure object storage.
+	CodeJobsUnavailable ProblemCode = "jobs-unavailable"
 	// CodeKeyExpired: API key expired (401). Create a new key.
 	CodeKeyExpired ProblemCode = "key-expired"
 	// CodeKeyInvalid: API key invalid (401). Check that you copied the whole key, and that it belongs to this service.
@@ -87,6 +98,8 @@ const (
 	CodeKeySelfRevoke ProblemCode = "key-self-revoke"
 	// CodeLastOwner: The last owner cannot go (409). Make another member an owner first.
 	CodeLastOwner ProblemCode = "last-owner"
+	// CodeLimitReached: Limit reached (409). Wait until one is over, or end one; limit says how many there can be.
+	CodeLimitReached ProblemCode = "limit-reached"
 	// CodeLogNotFound: No such log (404). Check the id; how long requests are kept depends on the plan.
 	CodeLogNotFound ProblemCode = "log-not-found"
 	// CodeMalformedJSON: Malformed JSON (400). Send one well-formed JSON value, in UTF-8, without repeated names.
@@ -122,11 +135,15 @@ const (
 	CodeProxyNotFound ProblemCode = "proxy-not-found"
 	// CodeQuotaExceeded: Rate limit reached (429). Wait retryAfterSec; reason names the limit. Retryable.
 	CodeQuotaExceeded ProblemCode = "quota-exceeded"
+	// CodeReauthenticationRequired: Sign in again (403). Sign in again at /app/sign-in?fresh=1, then repeat the request.
+	CodeReauthenticationRequired ProblemCode = "reauthentication-required"
 	// CodeRequestTimeout: Request took too long to arrive (408). Send a JSON body within 10 seconds and without a pause of
 	// 3 seconds; do not pause an upload for 30 seconds. Retryable.
 	CodeRequestTimeout ProblemCode = "request-timeout"
 	// CodeResendTooSoon: Too soon to send another code (429). Wait retryAfterSec. Retryable.
 	CodeResendTooSoon ProblemCode = "resend-too-soon"
+	// CodeResultExpired: The result has expired (410). Start the job again; results are kept for 7 days.
+	CodeResultExpired ProblemCode = "result-expired"
 	// CodeRoleRequired: Role required (403). Ask a member who has requiredRole.
 	CodeRoleRequired ProblemCode = "role-required"
 	// CodeRouteNotFound: No such route (404). Check the path against /v1/openapi.json.

@@ -63,6 +63,17 @@ func (s *TeamService) ListSessions(ctx context.Context, options ...CallOption) (
 	return do[BrowserSessionList](ctx, s.client, c, false, options)
 }
 
+// ListSupportAccess calls GET /v1/org/support-access: list support access.
+//
+// Requests of operators of the service for access to what is inside the organisation, and what became of them. Without
+// access, operators see states and counts only. What they read with it is in the audit log, as `operator.read`.
+//
+// Needs the scope `me:read`.
+func (s *TeamService) ListSupportAccess(ctx context.Context, options ...CallOption) (*SupportAccessList, error) {
+	c := call{request: Request{Path: "/v1/org/support-access"}}
+	return do[SupportAccessList](ctx, s.client, c, false, options)
+}
+
 // RemoveMember calls DELETE /v1/org/members/{memberId}: remove a member.
 //
 // Calls from the member's browsers that start after the response are refused on every server. Keys that the member

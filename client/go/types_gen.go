@@ -476,7 +476,7 @@ type BlockedResult struct {
 // BrowserPerson is the person who is signed in.
 type BrowserPerson struct {
 	Email string `json:"email"`
-	// operator for an operator of the service, whose reason is in the audit log.
+	// operator for an operator of the service to whom an owner has granted access.
 	ID string `json:"id"`
 }
 
@@ -654,8 +654,7 @@ type ConnectFunnel struct {
 	Failures []FailureCount `json:"failures"`
 	// Links that were created.
 	LinksMade int64 `json:"linksMade"`
-	// Creators who reached a connect page or method: links that were opened (possibly by a link preview), and attempts that
-	// started without a link.
+	// Creators who reached a connect page or method: links that were opened, and attempts that started without a link.
 	Opened int64     `json:"opened"`
 	Since  time.Time `json:"since"`
 	Until  time.Time `json:"until"`
@@ -696,7 +695,7 @@ type ConnectSession struct {
 	ID          string     `json:"id"`
 	Kinds       []string   `json:"kinds"`
 	Label       string     `json:"label"`
-	// When the link was first opened, possibly by a link preview; null if it never was.
+	// When a person first opened the link; null if that has not happened. A link preview does not count.
 	OpenedAt *time.Time `json:"opened_at"`
 	// The platform that the page asks for; null if the organisation has none.
 	Platform *string `json:"platform"`
@@ -1182,6 +1181,68 @@ type InvitationWithdrawn struct {
 	Withdrawn bool   `json:"withdrawn"`
 }
 
+// Job: work that is longer than a call.
+type Job struct {
+	CreatedAt time.Time `json:"createdAt"`
+	// Why it failed; else null.
+	Error *JobError `json:"error"`
+	// About how long it still takes; null if that is unknown or it is over.
+	EstimateSec *int64 `json:"estimateSec"`
+	// Null until it is over.
+	FinishedAt *time.Time `json:"finishedAt"`
+	ID         string     `json:"id"`
+	// One of org_export; others may follow.
+	Kind     string      `json:"kind"`
+	Progress JobProgress `json:"progress"`
+	// Null until it is over, and after the result has expired.
+	Result *JobResult `json:"result"`
+	// One of queued, running, paused_by_limit, completed, completed_with_errors, failed, cancelled; others may follow.
+	State string `json:"state"`
+}
+
+// JobCompletedData is the data of the event job.completed.
+type JobCompletedData struct {
+	Job Job `json:"job"`
+}
+
+// JobError: why a job failed.
+type JobError struct {
+	// The code of a problem, from GET /problems.
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// JobFailedData is the data of the event job.failed.
+type JobFailedData struct {
+	Job Job `json:"job"`
+}
+
+// JobProgress: how far a job is. It never goes back.
+type JobProgress struct {
+	AccountsDone  int64 `json:"accountsDone"`
+	AccountsTotal int64 `json:"accountsTotal"`
+	// How many items failed.
+	Failed int64 `json:"failed"`
+	// The lines of the result so far.
+	Items   int64 `json:"items"`
+	Percent int64 `json:"percent"`
+}
+
+// JobResult: where the result of a job is.
+type JobResult struct {
+	// When the result is deleted.
+	ExpiresAt time.Time `json:"expiresAt"`
+	URL       string    `json:"url"`
+}
+
+// Jobs: jobs of the organisation.
+type Jobs struct {
+	// Newest first.
+	Jobs []Job `json:"jobs"`
+	// Null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
 // Key is an API key, without its secret.
 type Key struct {
 	// The accounts that the key may use. Absent if it may use all.
@@ -1211,6 +1272,16 @@ type KeyCreatedData struct {
 	ID     string     `json:"id"`
 	Label  string     `json:"label"`
 	Scopes []string   `json:"scopes"`
+}
+
+// KeyLeakedData is the data of the event key.leaked.
+type KeyLeakedData struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+	// The kind of the place, such as content, commit or pull_request_comment. The set may grow.
+	Source string `json:"source"`
+	// Where the key was found; empty if it is not known.
+	URL string `json:"url"`
 }
 
 // KeyList is the organisation's keys.
@@ -1894,6 +1965,12 @@ type OrgEventPage struct {
 	// Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a
 	// page can have fewer events than requested without being the last.
 	NextCursor *string `json:"nextCursor"`
+}
+
+// OrgReceipt: proof that everything of an organisation was destroyed.
+type OrgReceipt struct {
+	// orgId, purgedAt; covers lists what was destroyed; keyring, keyId and signature are as in the receipt of an account.
+	Receipt json.RawMessage `json:"receipt"`
 }
 
 // PayoutFailedData is the data of the event payoutFailed.
@@ -2809,6 +2886,32 @@ type SubscriptionRenewedData struct {
 	PriceCents int64      `json:"priceCents"`
 	ExpiresAt  *time.Time `json:"expiresAt"`
 	Renewals   int64      `json:"renewals"`
+}
+
+// SupportAccess is an operator's request for access to the organisation or, once it is granted, the access.
+type SupportAccess struct {
+	EndedAt *time.Time `json:"endedAt"`
+	// Who declined, revoked or replaced it.
+	EndedBy *string `json:"endedBy"`
+	// When the request expires or, once it is granted, the access.
+	ExpiresAt time.Time  `json:"expiresAt"`
+	GrantedAt *time.Time `json:"grantedAt"`
+	// The email address of the owner who granted it.
+	GrantedBy *string `json:"grantedBy"`
+	ID        string  `json:"id"`
+	// The operator of the service who asks, by email address.
+	Operator string `json:"operator"`
+	// The operator's reason.
+	Reason      string    `json:"reason"`
+	RequestedAt time.Time `json:"requestedAt"`
+	// ended: declined, revoked, or replaced by another request of the operator. One of requested, granted, ended, expired.
+	State string `json:"state"`
+}
+
+// SupportAccessList: requests of operators for access.
+type SupportAccessList struct {
+	// Those of the last 90 days, newest first.
+	SupportAccess []SupportAccess `json:"supportAccess"`
 }
 
 // TaxStatus is the state of the creator's tax documents.

@@ -9,11 +9,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stagedoor/stagedoor/internal/operate/operator"
 )
 
 // admin returns the admin API as commands. They call it on the internal listener, so that their changes are checked and
@@ -21,11 +24,11 @@ import (
 func (c *commands) admin() *cobra.Command {
 	admin := &cobra.Command{
 		Use: "admin", Short: "Operate a running service through its admin API",
-		Long: "Operates a running service through its admin API.\nSTAGEDOOR_INTERNAL_URL is its address, STAGEDOOR_ADMIN_TOKEN the operator token.",
+		Long: "Operates a running service through its admin API.\nSTAGEDOOR_INTERNAL_URL is its address, STAGEDOOR_ADMIN_TOKEN or the file STAGEDOOR_ADMIN_TOKEN_FILE has the operator token.",
 	}
 	org := &cobra.Command{Use: "org", Short: "Organisations"}
 	key := &cobra.Command{Use: "key", Short: "API keys of an organisation"}
-	org.AddCommand(c.orgCreate(), c.orgList(), c.orgShow(), c.orgUpdate(), c.orgInvite())
+	org.AddCommand(c.orgCreate(), c.orgList(), c.orgShow(), c.orgUpdate(), c.orgInvite(), c.orgDelete(), c.orgRestore())
 	key.AddCommand(c.keyIssue())
 	letters := &cobra.Command{Use: "dead-letters", Short: "Events that could not be stored"}
 	letters.AddCommand(c.lettersList(), c.letterChange("requeue", "Store one again", http.MethodPost, "/requeue"),
@@ -167,6 +170,25 @@ func (c *commands) orgInvite() *cobra.Command {
 	return cmd
 }
 
+func (c *commands) orgDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete ORG", Short: "Suspend an organisation and destroy it after 7 days", Args: cobra.ExactArgs(1),
+		Long: "Suspends an organisation immediately and destroys everything of it after 7 days, unless it is restored before.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.callAndShow(cmd.Context(), http.MethodDelete, "/admin/v1/orgs/"+url.PathEscape(args[0]), nil)
+		},
+	}
+}
+
+func (c *commands) orgRestore() *cobra.Command {
+	return &cobra.Command{
+		Use: "restore ORG", Short: "End the deletion of an organisation", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.callAndShow(cmd.Context(), http.MethodPost, "/admin/v1/orgs/"+url.PathEscape(args[0])+"/restore", nil)
+		},
+	}
+}
+
 func (c *commands) keyIssue() *cobra.Command {
 	var label string
 	var scopes []string
@@ -220,15 +242,6 @@ func (c *commands) nodes() *cobra.Command {
 	}
 }
 
-func (c *commands) auditVerify() *cobra.Command {
-	return &cobra.Command{
-		Use: "verify-audit ORG", Short: "Check that no audit entry is missing or altered", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.callAndShow(cmd.Context(), http.MethodGet, "/admin/v1/orgs/"+url.PathEscape(args[0])+"/audit/verification", nil)
-		},
-	}
-}
-
 // parseLimits parses name=number pairs.
 func parseLimits(pairs []string) (map[string]int, error) {
 	if pairs == nil {
@@ -260,13 +273,12 @@ func (c *commands) call(ctx context.Context, method, path string, body any) ([]b
 	if !ok {
 		base = "http://127.0.0.1:8081"
 	}
-	token, ok := variable(c.environ, "STAGEDOOR_ADMIN_TOKEN")
-	if !ok {
-		return nil, errors.New("STAGEDOOR_ADMIN_TOKEN is not set: set it to the operator token of the service")
+	token, err := c.adminToken()
+	if err != nil {
+		return nil, err
 	}
 	var payload []byte
 	if body != nil {
-		var err error
 		if payload, err = json.Marshal(body); err != nil {
 			return nil, fmt.Errorf("encode request: %w", err)
 		}
@@ -290,6 +302,26 @@ func (c *commands) call(ctx context.Context, method, path string, body any) ([]b
 		return nil, errors.New(text)
 	}
 	return answer, nil
+}
+
+// adminToken returns the first operator token of STAGEDOOR_ADMIN_TOKEN or of the file that STAGEDOOR_ADMIN_TOKEN_FILE names.
+func (c *commands) adminToken() (string, error) {
+	text, ok := variable(c.environ, "STAGEDOOR_ADMIN_TOKEN")
+	if file, given := variable(c.environ, "STAGEDOOR_ADMIN_TOKEN_FILE"); !ok && given {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("STAGEDOOR_ADMIN_TOKEN_FILE: %w", err)
+		}
+		text, ok = string(content), true
+	}
+	if !ok {
+		return "", errors.New("STAGEDOOR_ADMIN_TOKEN is not set: set it to an operator token of the service")
+	}
+	list, err := operator.ParseTokens(text)
+	if err != nil {
+		return "", fmt.Errorf("STAGEDOOR_ADMIN_TOKEN: %w", err)
+	}
+	return list[0].Reveal(), nil
 }
 
 func (c *commands) show(answer []byte) error {

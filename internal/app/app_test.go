@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/app"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/version"
@@ -80,7 +83,7 @@ func TestAdminCommands(t *testing.T) {
 	for _, args := range [][]string{
 		{"admin", "org", "list", "--limit", "1"}, {"admin", "org", "show", id}, {"admin", "org", "update", id, "--plan", "growth"},
 		{"admin", "org", "update", id, "--suspend", "--reason", "unpaid"}, {"admin", "org", "update", id, "--resume"},
-		{"admin", "key", "issue", id, "--scope", "me:read"}, {"admin", "nodes"}, {"admin", "verify-audit", id},
+		{"admin", "key", "issue", id, "--scope", "me:read"}, {"admin", "nodes"},
 	} {
 		code, stdout, stderr := run(t, environ, args...)
 		if code != 0 || !json.Valid([]byte(stdout)) {
@@ -98,6 +101,12 @@ func TestAdminCommands(t *testing.T) {
 		}
 	}
 	if code, _, stderr := run(t, environ[:1], "admin", "nodes"); code == 0 || !strings.Contains(stderr, "STAGEDOOR_ADMIN_TOKEN") {
+		t.Errorf("%d %s", code, stderr)
+	}
+	// The first token of a file is sent, as during a rotation.
+	file := filepath.Join(t.TempDir(), "tokens")
+	must.OK(t, os.WriteFile(file, []byte("# new\n"+testnode.AdminToken+"\n"+strings.Repeat("old-", 10)+"\n"), 0o600))
+	if code, _, stderr := run(t, []string{environ[0], "STAGEDOOR_ADMIN_TOKEN_FILE=" + file}, "admin", "nodes"); code != 0 {
 		t.Errorf("%d %s", code, stderr)
 	}
 }

@@ -28,6 +28,7 @@ import (
 func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	// net/http logs what a platform sends on an idle connection.
 	log.SetOutput(io.Discard)
+	environ, unread := config.ReadFiles(environ)
 	c := &commands{environ: environ, out: stdout, errs: stderr}
 	root := &cobra.Command{
 		Use: "stagedoord", Short: "The Stagedoor server",
@@ -35,6 +36,8 @@ func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer)
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version.String(),
+		// A secret whose file cannot be read would look like one that is not set.
+		PersistentPreRunE: func(*cobra.Command, []string) error { return unread },
 	}
 	root.AddCommand(c.serve(), c.migrate(), c.config(), c.openapi(), c.health(), c.admin(), c.seal(), c.platform())
 	root.SetArgs(args)
@@ -87,24 +90,13 @@ func (c *commands) migrate() *cobra.Command {
 		Use: "migrate", Short: "Bring the database schema up to date", Args: cobra.NoArgs,
 		Long: "Brings the database schema up to date. It only moves forward, several processes may run it concurrently,\nand the previous version of the server keeps working on the new schema.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			url, ok := variable(c.environ, "DATABASE_URL")
-			if !ok {
+			if _, ok := variable(c.environ, "DATABASE_URL"); !ok {
 				return errors.New("DATABASE_URL is not set: set it to a PostgreSQL URL, such as postgres://stagedoor:password@127.0.0.1:5432/stagedoor")
 			}
-			db, err := postgres.Open(cmd.Context(), postgres.Config{URL: secret.New(url), MaxConns: 4, Name: "stagedoord migrate", Patient: true})
+			applied, err := c.migrateAll(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer db.Close()
-			applied, err := postgres.Migrate(cmd.Context(), db, migrations.Files)
-			if err != nil {
-				return err
-			}
-			more, err := c.migrateKeyring(cmd.Context(), db)
-			if err != nil {
-				return err
-			}
-			applied = append(applied, more...)
 			for _, name := range applied {
 				fmt.Fprintln(c.out, "applied "+name)
 			}
@@ -116,17 +108,62 @@ func (c *commands) migrate() *cobra.Command {
 	}
 }
 
-// migrateKeyring brings the schema of the keyring up to date, in whichever database it is.
-func (c *commands) migrateKeyring(ctx context.Context, db *postgres.DB) ([]string, error) {
-	if url, ok := variable(c.environ, "STAGEDOOR_KEYRING_URL"); ok {
-		apart, err := postgres.Open(ctx, postgres.Config{URL: secret.New(url), MaxConns: 4, Name: "stagedoord migrate", Patient: true})
-		if err != nil {
-			return nil, fmt.Errorf("STAGEDOOR_KEYRING_URL: %w", err)
-		}
-		defer apart.Close()
-		db = apart
+// migrateAll brings both schemas up to date, that of the keyring in whichever database it is.
+func (c *commands) migrateAll(ctx context.Context) ([]string, error) {
+	main, _ := variable(c.environ, "DATABASE_URL")
+	keys, ok := variable(c.environ, "STAGEDOOR_KEYRING_URL")
+	if !ok || keys == main {
+		return c.migrateDatabase(ctx, "DATABASE_URL", "STAGEDOOR_MIGRATION_URL", mainSchema, keyring.Schema)
 	}
-	return postgres.MigrateSchema(ctx, db, keyring.Files, keyring.Schema)
+	applied, err := c.migrateDatabase(ctx, "DATABASE_URL", "STAGEDOOR_MIGRATION_URL", mainSchema)
+	if err != nil {
+		return nil, err
+	}
+	more, err := c.migrateDatabase(ctx, "STAGEDOOR_KEYRING_URL", "STAGEDOOR_KEYRING_MIGRATION_URL", keyring.Schema)
+	return append(applied, more...), err
+}
+
+// mainSchema is the schema of everything but the keyring.
+const mainSchema = "public"
+
+// migrateDatabase brings schemas of a database up to date, as the role that owns them. If the nodes have another role,
+// it is granted the use of the schemas. The database is named by the settings with the URLs of both roles.
+func (c *commands) migrateDatabase(ctx context.Context, nodes, owners string, schemas ...string) (applied []string, err error) {
+	service, _ := variable(c.environ, nodes)
+	owner, apart := variable(c.environ, owners)
+	if !apart {
+		owner, owners = service, nodes
+	}
+	db, err := postgres.Open(ctx, postgres.Config{URL: secret.New(owner), MaxConns: 4, Name: "stagedoord migrate", Patient: true})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", owners, err)
+	}
+	defer db.Close()
+	for _, schema := range schemas {
+		var names []string
+		if schema == keyring.Schema {
+			names, err = postgres.MigrateSchema(ctx, db, keyring.Files, schema)
+		} else {
+			names, err = postgres.Migrate(ctx, db, migrations.Files)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", owners, err)
+		}
+		applied = append(applied, names...)
+	}
+	if !apart {
+		return applied, nil
+	}
+	role, err := postgres.User(secret.New(service))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", nodes, err)
+	}
+	for _, schema := range schemas {
+		if err := postgres.Grant(ctx, db, schema, role); err != nil {
+			return nil, err
+		}
+	}
+	return applied, nil
 }
 
 func (c *commands) config() *cobra.Command {

@@ -13,7 +13,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/objects"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
@@ -31,6 +33,8 @@ type engines struct {
 	keyring *postgres.DB // The same as db unless STAGEDOOR_KEYRING_URL is set.
 	redis   *redis.Client
 	bus     *pubsub.Bus
+	// objects is nil unless STAGEDOOR_OBJECTS is set.
+	objects *objects.Store
 	// jobs adds jobs to the queue. It does not run them.
 	jobs *river.Client[pgx.Tx]
 }
@@ -43,9 +47,13 @@ func openEngines(ctx context.Context, n *Node) (eng engines, err error) {
 		}
 		tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(eng.tracing))
 	}
+	for _, link := range n.cfg.ClearText() {
+		n.log.LogAttrs(ctx, slog.LevelWarn, "connections to an engine on another machine may be unencrypted",
+			slog.String(logkey.Setting, link.Setting), slog.String(logkey.Host, link.Host))
+	}
 	name := "stagedoord " + n.cfg.Node
 	eng.db, err = postgres.Open(ctx, postgres.Config{
-		URL: n.cfg.Database, MaxConns: n.cfg.MaxConns, Name: name, Tracer: tracer,
+		URL: n.cfg.Database, MaxConns: n.cfg.MaxConns, Name: name, Tracer: tracer, RequireOrg: true,
 	})
 	if err != nil {
 		return eng, err
@@ -56,20 +64,27 @@ func openEngines(ctx context.Context, n *Node) (eng engines, err error) {
 	}, func() float64 { return float64(eng.db.Pool().Stat().AcquiredConns()) }))
 	eng.keyring = eng.db
 	if n.cfg.Keyring.Reveal() != n.cfg.Database.Reveal() && !n.cfg.Keyring.Empty() {
-		eng.keyring, err = postgres.Open(ctx, postgres.Config{URL: n.cfg.Keyring, MaxConns: max(n.cfg.MaxConns, 4), Name: name})
+		eng.keyring, err = postgres.Open(ctx, postgres.Config{URL: n.cfg.Keyring, MaxConns: n.cfg.MaxConns, Name: name})
 		if err != nil {
 			return eng, fmt.Errorf("STAGEDOOR_KEYRING_URL: %w", err)
 		}
 		n.onClose(eng.keyring.Close)
 	}
-	if eng.redis, err = redis.Open(redis.Config{URL: n.cfg.Redis, Name: "stagedoord"}); err != nil {
+	if eng.redis, err = redis.Open(redis.Config{
+		URL: n.cfg.Redis, Name: "stagedoord", CAFile: n.cfg.RedisCA, CertFile: n.cfg.RedisCert, KeyFile: n.cfg.RedisKey,
+	}); err != nil {
 		return eng, err
 	}
 	n.onClose(eng.redis.Close)
-	if eng.bus, err = pubsub.Open(pubsub.Config{URL: n.cfg.NATS, Name: name}); err != nil {
+	if eng.bus, err = pubsub.Open(pubsub.Config{URL: n.cfg.NATS, Name: name, Access: n.cfg.NATSAccess(), Log: n.log}); err != nil {
 		return eng, err
 	}
 	n.onClose(eng.bus.Close)
+	if n.cfg.Objects != "" {
+		if eng.objects, err = objects.Open(ctx, n.cfg.ObjectStore()); err != nil {
+			return eng, fmt.Errorf("STAGEDOOR_OBJECTS: %w", err)
+		}
+	}
 	eng.jobs, err = river.NewClient(riverpgxv5.New(eng.db.Pool()), &river.Config{Logger: quiet(n.log)})
 	if err != nil {
 		return eng, fmt.Errorf("set up job queue: %w", err)
@@ -99,7 +114,7 @@ func newVault(ctx context.Context, n *Node, eng engines) (*seal.Sealer, error) {
 		}
 	}
 	sealer := seal.New(seal.Deps{
-		Config: seal.Config{Separate: eng.keyring != eng.db}, DB: eng.keyring, KMS: now, OldKMS: old, Bus: eng.bus,
+		Config: seal.Config{}, DB: eng.keyring.ForAllOrgs(), Separate: eng.keyringSeparate, KMS: now, OldKMS: old, Bus: eng.bus,
 		Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	eng.bus.OnConnect(sealer.Distrust)

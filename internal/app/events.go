@@ -76,8 +76,9 @@ func newEvents(n *Node, eng engines, op operators, t tenants, p platforms) (even
 		return ev, nil
 	}
 	c := eventlog.Config{
-		URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node + " events", Buckets: event.Buckets,
-		Streams: n.cfg.EventLogStreams, Replicas: n.cfg.EventLogReplicas, MaxBytes: n.cfg.EventLogBytes, Log: n.log,
+		URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node + " events", Access: n.cfg.NATSAccess(), Buckets: event.Buckets,
+		Streams: n.cfg.EventLogStreams, Replicas: n.cfg.EventLogReplicas, MaxBytes: n.cfg.EventLogBytes,
+		KeepStreams: !n.hasRole("worker"), Log: n.log,
 	}
 	if n.cfg.EventLog == "postgres" {
 		ev.log = eventlog.NewPostgres(eng.db, c)

@@ -2,9 +2,12 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"strings"
@@ -19,19 +22,21 @@ import (
 	"github.com/stagedoor/stagedoor/version"
 )
 
-// internalHandler serves the internal listener, which customers must never reach.
-func (n *Node) internalHandler() http.Handler {
+// internalHandler serves the internal listener, which customers must never reach. Only on a loopback address it serves
+// metrics and profiles without a token: they reveal how much the service does, and profiles cost processor time.
+func (n *Node) internalHandler(on net.Addr) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": version.String()})
 	})
 	mux.HandleFunc("GET /readyz", n.readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	guarded := func(pattern string, h http.HandlerFunc) { mux.HandleFunc(pattern, n.requireToken(on, h)) }
+	guarded("GET /metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}).ServeHTTP)
+	guarded("GET /debug/pprof/", pprof.Index)
+	guarded("GET /debug/pprof/cmdline", pprof.Cmdline)
+	guarded("GET /debug/pprof/profile", pprof.Profile)
+	guarded("GET /debug/pprof/symbol", pprof.Symbol)
+	guarded("GET /debug/pprof/trace", pprof.Trace)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" && !strings.HasPrefix(r.URL.Path, "/admin/") {
 			mux.ServeHTTP(w, r)
@@ -39,6 +44,29 @@ func (n *Node) internalHandler() http.Handler {
 		}
 		n.servers.admin.ServeHTTP(w, r) // It also answers unknown paths with a problem.
 	})
+}
+
+// requireToken lets requests with STAGEDOOR_METRICS_TOKEN pass, and all requests if there is none and the listener is on
+// a loopback address.
+func (n *Node) requireToken(on net.Addr, next http.HandlerFunc) http.HandlerFunc {
+	tcp, ok := on.(*net.TCPAddr)
+	local := ok && tcp.IP.IsLoopback()
+	want := sha256.Sum256([]byte(n.cfg.MetricsToken.Reveal()))
+	return func(w http.ResponseWriter, r *http.Request) {
+		token, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		have := sha256.Sum256([]byte(token))
+		switch {
+		case n.cfg.MetricsToken.Empty() && local:
+			next(w, r)
+		case n.cfg.MetricsToken.Empty():
+			http.Error(w, "set STAGEDOOR_METRICS_TOKEN, or bind STAGEDOOR_INTERNAL_LISTEN to a loopback address", http.StatusForbidden)
+		case !given || subtle.ConstantTimeCompare(have[:], want[:]) != 1:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "send STAGEDOOR_METRICS_TOKEN as a bearer token", http.StatusUnauthorized)
+		default:
+			next(w, r)
+		}
+	}
 }
 
 type readiness struct {
@@ -105,6 +133,9 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 	probe("writes", unlessAlone, "the database has not accepted a write of this node for 20 seconds; look at its disk space", n.canWrite)
 	probe("eventlog", "degraded", "the event log has not accepted a write of this node for 20 seconds, so events wait at the platforms; look at the disk of NATS",
 		n.logWrites.check)
+	if store := n.engines.objects; store != nil {
+		probe("objects", "degraded", "the object store is not responding; jobs wait, and their results cannot be read", store.Check)
+	}
 	for _, region := range n.egress.Regions() {
 		probe("egress_"+region, "degraded", "no proxy of the region is healthy; its accounts get 503 egress-unavailable", func(context.Context) error {
 			if !n.egress.Available(region) {

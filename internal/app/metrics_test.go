@@ -57,6 +57,8 @@ var (
 
 // notMetrics are other names in documents with the prefix of metrics.
 var notMetrics = []string{
+	"stagedoor_app",      // the role in operations/database-roles.md
+	"stagedoor_keyring",  // the database in sealing.md
 	"stagedoor_restored", // the database of the drill in operations/backup-and-restore.md
 	"stagedoor_verify",   // the helper in verify/python
 }

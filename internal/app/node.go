@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/load"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
+	"github.com/stagedoor/stagedoor/internal/jobs/job"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/admin"
 	"github.com/stagedoor/stagedoor/internal/server/api"
@@ -84,8 +85,11 @@ func (n *Node) build(ctx context.Context) error {
 		return err
 	}
 	auditLog := audit.New(eng.db, sealer, n.clock.Now)
+	n.loop("audit key", func(ctx context.Context) error { return auditLog.LoadKey(ctx, n.log) })
 	operators := newOperators(n, eng, auditLog)
 	tenants := newTenants(n, eng, sealer, auditLog, operators)
+	addKeyringCheck(n, eng, tenants)
+	addRoleCheck(n, eng)
 	platforms, err := newPlatforms(n, operators)
 	if err != nil {
 		return err
@@ -100,17 +104,18 @@ func (n *Node) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	jobs := newJobs(n, eng, tenants, events, delivery)
 	if n.hasRole("worker") {
 		addIngest(n, eng, tenants, events, delivery)
 		addRetention(n, tenants, events, delivery)
-		if err := addWorkers(n, eng, tenants, accounts); err != nil {
+		if err := addWorkers(n, eng, operators, tenants, accounts, jobs); err != nil {
 			return err
 		}
 	}
 	if n.hasRole("listener") {
 		addListeners(n, eng, tenants, platforms, accounts, events)
 	}
-	servers, err := newServers(n, parts{eng, operators, tenants, platforms, accounts, calls, events, delivery})
+	servers, err := newServers(n, parts{eng, operators, tenants, platforms, accounts, calls, events, delivery, jobs})
 	if err != nil {
 		return err
 	}
@@ -128,6 +133,7 @@ type parts struct {
 	calls     calls
 	events    events
 	delivery  delivery
+	jobs      *job.Jobs
 }
 
 // onClose adds a function that Close calls. Call it right after something was opened.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/version"
 )
 
@@ -44,6 +45,9 @@ const shutdownGrace = 20 * time.Second
 // requests in progress finish, and flushes its counters.
 func (n *Node) Run(ctx context.Context, l Listeners) error {
 	defer n.Close()
+	// Background work and operators see all organisations. A request of the public API sees its own as soon as it is
+	// authenticated.
+	ctx = postgres.WithAllOrgs(ctx)
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
 	work, background := errgroup.WithContext(background)
@@ -68,7 +72,7 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 		work.Go(func() error { return run(background) })
 	}
 
-	internal := server(n.internalHandler(), n.log, 0)
+	internal := server(n.internalHandler(l.Internal.Addr()), n.log, 0)
 	servers := []*http.Server{internal}
 	serve := func(s *http.Server, on net.Listener) {
 		work.Go(func() error {
@@ -140,6 +144,7 @@ const publicWriteTimeout = 30 * time.Second
 func server(h http.Handler, log *slog.Logger, write time.Duration) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute,
-		WriteTimeout: write, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		WriteTimeout: write, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return postgres.WithAllOrgs(context.Background()) }, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -87,8 +87,8 @@ func (c *commands) withSealer(ctx context.Context, do func(context.Context, *sea
 	}
 	defer db.Close()
 	return do(ctx, seal.New(seal.Deps{
-		Config: seal.Config{}, DB: db, KMS: newest, OldKMS: older, Bus: nil, Registry: nil, Log: slog.New(slog.DiscardHandler),
-		Now: clock.Now,
+		Config: seal.Config{}, DB: db, Separate: nil, KMS: newest, OldKMS: older, Bus: nil, Registry: nil,
+		Log: slog.New(slog.DiscardHandler), Now: clock.Now,
 	}))
 }
 
@@ -145,6 +145,18 @@ func show(r kms.Ref) string {
 	return fmt.Sprintf("%s version %d", r.ID, r.Version)
 }
 
+// parseOrgFlag parses the value of --org. It returns an empty id for an empty value, which means all organisations.
+func parseOrgFlag(text string) (id.Org, error) {
+	if text == "" {
+		return "", nil
+	}
+	org, err := id.Parse[id.Org](text)
+	if err != nil {
+		return "", fmt.Errorf("--org %s: %w", text, err)
+	}
+	return org, nil
+}
+
 func (c *commands) sealRotate() *cobra.Command {
 	var (
 		org     string
@@ -156,12 +168,9 @@ func (c *commands) sealRotate() *cobra.Command {
 			"encrypted data is not changed. If it is interrupted, the nodes finish it; run it again to watch.",
 		Example: "  stagedoord seal rotate\n  stagedoord seal rotate --org org_…\n  stagedoord seal rotate --kms-only   # after the key management service got a new key version or was replaced",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var only id.Org
-			if org != "" {
-				var err error
-				if only, err = id.Parse[id.Org](org); err != nil {
-					return fmt.Errorf("--org %s: %w", org, err)
-				}
+			only, err := parseOrgFlag(org)
+			if err != nil {
+				return err
 			}
 			return c.withSealer(cmd.Context(), func(ctx context.Context, s *seal.Sealer) error {
 				if !kmsOnly {

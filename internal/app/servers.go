@@ -16,6 +16,7 @@ import (
 	eventsapi "github.com/stagedoor/stagedoor/internal/server/api/events"
 	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 	"github.com/stagedoor/stagedoor/internal/server/dashboard"
+	"github.com/stagedoor/stagedoor/internal/server/disclosure"
 	"github.com/stagedoor/stagedoor/internal/server/docs"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -57,9 +58,13 @@ func newServers(n *Node, p parts) (servers, error) {
 	if err != nil {
 		return servers{}, err
 	}
+	console, err := newAdmin(n, p, from)
+	if err != nil {
+		return servers{}, err
+	}
 	return servers{
-		api: public, admin: newAdmin(n, p, from),
-		public: board.Before(pages.Before(reference.Before(public))),
+		api: public, admin: console,
+		public: board.Before(pages.Before(reference.Before(newDisclosure(n, p, from).Before(public)))),
 	}, nil
 }
 
@@ -84,6 +89,7 @@ func newDashboard(n *Node, p parts, from client) (*dashboard.Dashboard, error) {
 			Dev: n.cfg.Dev,
 			OIDC: dashboard.OIDC{
 				Issuer: n.cfg.OIDCIssuer, ClientID: n.cfg.OIDCClientID, Secret: n.cfg.OIDCSecret, Name: n.cfg.OIDCName,
+				RequireAuthTime: n.cfg.OIDCAuthTime == "required",
 			},
 		},
 		Members: p.tenants.members, Orgs: p.tenants.orgs, Site: web.Dist(), Client: identity,
@@ -96,6 +102,17 @@ func newDashboard(n *Node, p parts, from client) (*dashboard.Dashboard, error) {
 		},
 		SignupsPaused: func(context.Context) bool { return control.Refuse(switches.Signups) != nil },
 		Draining:      n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,
+	})
+}
+
+func newDisclosure(n *Node, p parts, from client) *disclosure.Disclosure {
+	github := egress.NewDirect(n.cfg.Dev)
+	n.onClose(github.CloseIdleConnections)
+	return disclosure.New(disclosure.Deps{
+		Config: disclosure.Config{
+			PublicURL: n.cfg.PublicURL, Contacts: n.cfg.SecurityContact, Policy: n.cfg.SecurityPolicy, ScannerKeys: n.cfg.ScannerKeys,
+		},
+		Keys: p.tenants.keys, Client: github, Source: from.source, Log: n.log, Now: n.clock.Now,
 	})
 }
 
@@ -114,8 +131,8 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 			Streams: p.delivery.streams, Permit: t.suspensions.Permit, Store: p.events.store, Kinds: p.events.kinds,
 			Accounts: a.accounts, Meter: t.usage, Now: n.clock.Now,
 		},
-		Webhooks: p.delivery.webhooks,
-		Egress:   p.platforms.egress, Control: p.operators.switches,
+		Webhooks: p.delivery.webhooks, Jobs: p.jobs,
+		Egress: p.platforms.egress, Control: p.operators.switches,
 		Pages:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reference.ServeHTTP(w, r) }),
 		Metrics: endpoint.NewMetrics(n.registry, "public"), Tracer: p.engines.tracer(),
 		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,
@@ -152,13 +169,19 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 	return public, reference, err
 }
 
-func newAdmin(n *Node, p parts, from client) *admin.Admin {
+func newAdmin(n *Node, p parts, from client) (*admin.Admin, error) {
 	t := p.tenants
+	identity := egress.NewDirect(n.cfg.Dev)
+	n.onClose(identity.CloseIdleConnections)
 	return admin.New(admin.Deps{
 		Config: admin.Config{
-			Token: n.cfg.AdminToken, URL: "http://" + n.cfg.InternalListen, PublicURL: n.cfg.PublicURL, Node: n.cfg.Node,
-			Version: version.String(),
+			URL: n.cfg.ConsoleURL(), PublicURL: n.cfg.PublicURL, Node: n.cfg.Node, Version: version.String(), Key: n.cfg.IPHashKey,
+			OIDC: admin.OIDC{
+				Issuer: n.cfg.OperatorsIssuer, ClientID: n.cfg.OperatorsClientID, Secret: n.cfg.OperatorsSecret,
+				Scopes: n.cfg.OperatorsScopes, GroupsClaim: n.cfg.OperatorsGroups,
+			},
 		},
+		Operators: p.operators.people, Client: identity,
 		DB: p.engines.db, Jobs: p.engines.jobs, Seal: t.sealer, Orgs: t.orgs, Keys: t.keys, Members: t.members,
 		Limits: t.limits, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks, Events: p.events.store,
 		Egress: p.platforms.egress, Control: p.operators.switches, Fleet: p.operators.fleet, Site: web.Dist(),

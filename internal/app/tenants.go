@@ -8,6 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
+	"github.com/stagedoor/stagedoor/internal/operate/operator"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
@@ -21,8 +22,9 @@ import (
 	"github.com/stagedoor/stagedoor/version"
 )
 
-// operators are the operators' decisions and the nodes that run.
+// operators are the people who operate the service, their decisions, and the nodes that run.
 type operators struct {
+	people   *operator.Operators
 	switches *switches.Control
 	fleet    *fleet.Fleet
 }
@@ -32,10 +34,17 @@ func newOperators(n *Node, eng engines, auditLog *audit.Log) operators {
 	eng.bus.OnConnect(control.Wake)
 	n.loop("switches", control.Run)
 	nodes := fleet.New(fleet.Deps{DB: eng.db, Log: n.log, Now: n.clock.Now, Healthy: n.isHealthy, Self: fleet.Node{
-		ID: n.process, Name: n.cfg.Node, Roles: n.cfg.Roles, Version: version.String(), Format: fleet.FormatSealed,
+		ID: n.process, Name: n.cfg.Node, Roles: n.cfg.Roles, Version: version.String(), Format: fleet.FormatKeyed,
 	}})
 	n.loop("fleet", nodes.Run)
-	return operators{control, nodes}
+	people := operator.New(operator.Deps{
+		Config: operator.Config{
+			Tokens: n.cfg.AdminToken, TokenFile: n.cfg.AdminTokenFile, Roster: n.cfg.Operators, RosterFile: n.cfg.OperatorsFile,
+			Issuer: n.cfg.OperatorsIssuer,
+		},
+		DB: eng.db, Audit: auditLog, Log: n.log,
+	})
+	return operators{people, control, nodes}
 }
 
 // tenants are the services that know the customers: who they are, what they may do, and what they did.
@@ -77,7 +86,7 @@ func newTenants(n *Node, eng engines, sealer *seal.Sealer, auditLog *audit.Log, 
 	eng.bus.OnConnect(suspensions.Wake)
 	n.loop("suspensions", suspensions.Run)
 	orgs := org.New(org.Deps{
-		DB: eng.db, Audit: auditLog, Jobs: eng.jobs, Announce: limits, Suspensions: suspensions, Now: n.clock.Now,
+		DB: eng.db, Audit: auditLog, Jobs: eng.jobs, Announce: limits, Suspensions: suspensions, Refuse: n.refuseLive(eng), Now: n.clock.Now,
 	})
 	limits.SetEpochs(orgs)
 	events := outbox.New(eng.db, n.clock.Now)

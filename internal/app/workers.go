@@ -12,7 +12,13 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/accounts/erasure"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
+	"github.com/stagedoor/stagedoor/internal/jobs/job"
+	"github.com/stagedoor/stagedoor/internal/jobs/orgexport"
+	"github.com/stagedoor/stagedoor/internal/operate/fleet"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/retention"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
@@ -20,6 +26,25 @@ import (
 
 // connectWorkers bounds the concurrent sign-ins of a node. They wait for platforms most of the time.
 const connectWorkers = 50
+
+// jobWorkers bounds the concurrent jobs of a node. Each has about 20 MB of a result in memory.
+const jobWorkers = 4
+
+// newJobs returns the service for work that is longer than a call.
+func newJobs(n *Node, eng engines, t tenants, ev events, d delivery) *job.Jobs {
+	export := orgexport.New(orgexport.Deps{
+		DB: eng.db, Members: t.members, Audit: t.audit, Webhooks: d.webhooks, Events: ev.store,
+	})
+	deps := job.Deps{
+		Config: job.Config{PublicURL: n.cfg.PublicURL, Process: n.process},
+		DB:     eng.db, Orgs: t.orgs, Keys: t.keys, Members: t.members, Audit: t.audit, Outbox: t.outbox, Seal: t.sealer,
+		Objects: nil, Queue: eng.jobs, Kinds: []job.Kind{export.Kind()}, Ticker: clock.Ticker, Log: n.log,
+	}
+	if eng.objects != nil {
+		deps.Objects = eng.objects
+	}
+	return job.New(deps)
+}
 
 // addRetention adds the deletion of what organisations have beyond the days of their plan.
 func addRetention(n *Node, t tenants, ev events, d delivery) {
@@ -33,24 +58,37 @@ func addRetention(n *Node, t tenants, ev events, d delivery) {
 	n.loop("retention", sweeper.Run)
 }
 
-// addWorkers adds the client that runs jobs, and the removal of expired rows.
-func addWorkers(n *Node, eng engines, t tenants, a accounts) error {
+// addWorkers adds the client that runs jobs, the removal of expired rows and of deleted organisations, and the anchors of
+// the audit log.
+func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work *job.Jobs) error {
 	workers := river.NewWorkers()
 	org.Register(workers, t.limits)
 	connect.Register(workers, a.connects)
+	job.Register(workers, work)
 	jobs, err := river.NewClient(riverpgxv5.New(eng.db.Pool()), &river.Config{
 		Workers: workers, Logger: quiet(n.log), ID: n.process,
 		Queues: map[string]river.QueueConfig{
-			river.QueueDefault: {MaxWorkers: 10}, connect.Queue: {MaxWorkers: connectWorkers},
+			river.QueueDefault: {MaxWorkers: 10}, connect.Queue: {MaxWorkers: connectWorkers}, job.Queue: {MaxWorkers: jobWorkers},
 		},
 		// A step whose worker crashed is resumed from its row long before; this only cleans up the queue.
 		RescueStuckJobsAfter: 5 * time.Minute,
+		// None: only the owner of the tables may reindex, and the role of a node owns nothing.
+		ReindexerIndexNames: []string{},
 	})
 	if err != nil {
 		return fmt.Errorf("set up workers: %w", err)
 	}
 	n.loop("jobs", func(ctx context.Context) error { return runJobs(ctx, jobs, n.log) })
-	n.loop("sweep", func(ctx context.Context) error { return sweep(ctx, t, a, n.log) })
+	n.loop("work", work.Run)
+	n.loop("sweep", func(ctx context.Context) error { return sweep(ctx, op, t, a, n.log) })
+	n.loop("erasure", erasure.New(erasure.Deps{
+		Config: erasure.Config{}, DB: eng.db, Orgs: t.orgs, Accounts: a.accounts, Members: t.members, Seal: t.sealer,
+		Objects: eng.objects, Ticker: clock.Ticker, Log: n.log,
+	}).Run)
+	n.loop("audit", audit.NewKeeper(audit.KeeperDeps{
+		DB: eng.db, Audit: t.audit, File: n.cfg.AuditAnchors, CanKey: func() bool { return op.fleet.CanRead(fleet.FormatKeyed) },
+		Log: n.log,
+	}).Run)
 	return nil
 }
 
@@ -87,7 +125,7 @@ const (
 
 // sweep ends expired hosted sessions, deletes expired idempotency keys and browser sessions, and announces usage
 // thresholds.
-func sweep(ctx context.Context, t tenants, a accounts, log *slog.Logger) error {
+func sweep(ctx context.Context, op operators, t tenants, a accounts, log *slog.Logger) error {
 	tick, hint := time.NewTicker(sweepEvery), time.NewTicker(thresholdEvery)
 	defer tick.Stop()
 	defer hint.Stop()
@@ -99,7 +137,7 @@ func sweep(ctx context.Context, t tenants, a accounts, log *slog.Logger) error {
 		case <-tick.C:
 			_, err = a.sessions.Sweep(ctx)
 		case <-hint.C:
-			err = errors.Join(t.limits.AnnounceThresholds(ctx, t.orgs, t.outbox), t.members.Trim(ctx))
+			err = errors.Join(t.limits.AnnounceThresholds(ctx, t.orgs, t.outbox), t.members.Trim(ctx), op.people.Trim(ctx))
 		}
 		if err == nil {
 			_, err = t.idempotency.Trim(ctx)

@@ -189,7 +189,8 @@ const (
 	newStories = 3
 )
 
-// Stories returns those of the half hour before the anchor, and older ones.
+// Stories returns those of the half hour before the anchor, and older ones. The new ones stay for twice the usual day,
+// because nothing that is seeded ends on the first day.
 func Stories(o row.Origin) []*row.Story {
 	list := make([]*row.Story, oldStories+newStories)
 	for n := range list {
@@ -205,6 +206,9 @@ func Stories(o row.Origin) []*row.Story {
 			s.Text = pick(r, postLines)
 		}
 		s.Expires = s.At.Add(day)
+		if !s.Expired {
+			s.Expires = o.Anchor.Add(FirstEnd)
+		}
 		list[n] = s
 	}
 	return list

@@ -70,3 +70,44 @@ func TestWhatIsShownIsInTheVault(t *testing.T) {
 		t.Error("the second seed differs from the first")
 	}
 }
+
+// A creator may be used for the first time at any hour. On the first day nothing that was seeded happens by itself, or
+// its frames would come between those that a test counts.
+func TestNothingSeededHappensOnTheFirstDay(t *testing.T) {
+	t.Parallel()
+	o := row.Origin{ID: 343826782, Login: "ok@sandbox.test", Anchor: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)}
+	first := o.Anchor.Add(24 * time.Hour)
+	waiting := 0
+	later := func(what string, id int64, at time.Time) {
+		waiting++
+		if at.Before(first) {
+			t.Errorf("%s %d is due at %s", what, id, at)
+		}
+	}
+	for _, p := range seed.PostList(o) {
+		if !p.Scheduled.IsZero() && p.Published.IsZero() {
+			later("scheduled post", p.ID, p.Scheduled)
+		}
+		if !p.Expires.IsZero() && !p.Expired {
+			later("expiring post", p.ID, p.Expires)
+		}
+	}
+	for _, s := range seed.Stories(o) {
+		if !s.Expired {
+			later("story", s.ID, s.Expires)
+		}
+	}
+	for _, s := range seed.StreamList(o) {
+		if s.State == "scheduled" {
+			later("stream", s.ID, s.Starts)
+		}
+	}
+	for _, m := range seed.MassList(o) {
+		if m.State == "scheduled" {
+			later("mass message", m.ID, m.Scheduled)
+		}
+	}
+	if waiting < 8 {
+		t.Errorf("only %d rows wait for a time", waiting)
+	}
+}

@@ -112,11 +112,11 @@ def go_file(block):
     where = f"//line {block.page}:{block.line + 1}\n"
     if declared:
         return head + where + code
-    given = {"ctx": "ctx context.Context", "client": "client *stagedoor.Client", "accountID": "accountID string", "attemptID": "attemptID string"}
+    given = {"ctx": "ctx context.Context", "client": "client *stagedoor.Client", "accountID": "accountID string", "attemptID": "attemptID string", "jobID": "jobID string"}
     params = ", ".join(given.values())
     # The code is inside a closure, so that it may redeclare the given names and need not return an error.
     ending = "" if re.search(r"return [^\n]*\n\s*$", code) else "\treturn nil\n"
-    return f"{head}func _({params}) error {{\n\t_, _, _, _ = {', '.join(given)}\n\treturn func() error {{\n{where}{code}{ending}}}()\n}}\n"
+    return f"{head}func _({params}) error {{\n\t{', '.join('_' * len(given))} = {', '.join(given)}\n\treturn func() error {{\n{where}{code}{ending}}}()\n}}\n"
 
 
 # Names that a fragment may use without declaring them. Each is declared if the fragment uses it and does not declare it.
@@ -129,7 +129,7 @@ TS_GIVEN = {
     "queue": "declare const queue: { add(event: unknown): Promise<void> };",
     "request": "declare const request: { headers: Headers };",
     "rawBody": "declare const rawBody: Uint8Array;",
-} | {name: f"declare const {name}: string;" for name in ("accountId", "attemptId", "chatId", "mediaId", "id", "text", "secret", "baseUrl", "apiKey")}
+} | {name: f"declare const {name}: string;" for name in ("accountId", "attemptId", "chatId", "jobId", "mediaId", "id", "text", "secret", "baseUrl", "apiKey")}
 
 
 def ts_file(block):
@@ -153,7 +153,7 @@ PY_GIVEN = {
     "saved_cursor": "saved_cursor: str | None",
     "save": "def save(cursor: str | None) -> None: ...",
     "request": "from typing import Any\nrequest: Any",
-} | {name: f"{name}: str" for name in ("account_id", "attempt_id", "chat_id", "media_id", "secret")}
+} | {name: f"{name}: str" for name in ("account_id", "attempt_id", "chat_id", "job_id", "media_id", "secret")}
 
 
 def python_file(block):

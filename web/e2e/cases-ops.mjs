@@ -1,6 +1,6 @@
 // The operator console, in all its states.
 import { fail, slow } from './lib.mjs'
-import { answers, firstOrg, suspendedOrg } from './ops-fake.mjs'
+import { answers, deletingOrg, firstOrg, suspendedOrg } from './ops-fake.mjs'
 
 const pages = {
   fleet: '/',
@@ -14,6 +14,7 @@ const pages = {
   keys: '/keys',
   control: '/control',
   audit: '/audit',
+  operators: '/operators',
 }
 // Every call fails except the one for the signed-in operator.
 const down = (f) => ({ '/admin/v1/me': answers()['/admin/v1/me'], '/admin/v1/*': f })
@@ -28,12 +29,13 @@ const none = {
   keys: 'No keys yet',
   control: 'Signups',
   audit: 'No changes yet',
+  operators: 'No browsers are signed in',
 }
 const said = {
   fleet: 'node-1',
   orgs: 'Northlight Agency',
   org: 'Northlight Agency',
-  accounts: 'Creator 1',
+  accounts: 'Northlight Agency',
   leases: 'listen',
   egress: 'Ana',
   webhooks: 'customer.example',
@@ -41,6 +43,7 @@ const said = {
   keys: 'aws:arn',
   control: 'Signups',
   audit: 'key.mint',
+  operators: 'operator1@example.test',
 }
 const dialog = (name) => async (page) => {
   await page.getByRole('button', name).first().click()
@@ -60,11 +63,15 @@ export const cases = [
   ['keys-off', '/keys', answers({ off: true })],
   ['egress-off', '/egress', answers({ off: true })],
   ['org-suspended', '/orgs/' + suspendedOrg, answers(), { see: 'unpaid' }],
+  ['org-deleting', '/orgs/' + deletingOrg, answers(), { see: ['Being deleted', 'Restore'] }],
+  ['org-delete', '/orgs/' + firstOrg, answers(), { act: dialog({ name: 'Delete', exact: true }) }],
   ['org-missing', '/orgs/org_00000000000000000000000000', answers(), { see: 'We could not find this organisation' }],
   ['notfound', '/nothing/here', answers()],
   ['control-dialog', '/control', answers(), { act: dialog({ name: 'Switch off Connects' }) }],
   ['egress-dialog', '/egress', answers(), { act: dialog({ name: 'Drain' }) }],
-  ['org-access', '/orgs/' + firstOrg, answers(), { act: dialog({ name: 'Open dashboard' }) }],
+  ['org-access', '/orgs/' + firstOrg, answers(), { act: dialog({ name: 'Request access' }) }],
+  ['org-granted', '/orgs/' + firstOrg, answers({ granted: true }), { see: ['Granted', 'Open dashboard'] }],
+  ['org-viewer', '/orgs/' + firstOrg, answers({ role: 'viewer' }), { see: 'Northlight Agency' }],
   ['org-edit', '/orgs/' + firstOrg, answers(), { act: dialog({ name: 'Change', exact: true }) }],
   ['org-limit', '/orgs/' + firstOrg, answers(), { act: dialog({ name: 'Change callsPerMinute' }) }],
   ['webhooks-bulk', '/webhooks', answers(), { act: dialog({ name: 'Retry all…' }) }],

@@ -265,6 +265,20 @@ export function answers({ rows = 12, role = 'owner', org, accounts, whole = fals
         current: i === 0,
       })),
     }),
+    '/v1/org/support-access': () => ({
+      supportAccess: Array.from({ length: rows }, (_, i) => ({
+        id: id('sa_', i),
+        state: ['requested', 'granted', 'ended', 'expired'][i % 4],
+        operator: `operator${i}@stagedoor.test`,
+        reason: 'Ticket 1423: webhooks do not arrive',
+        requestedAt: ago(7200 + i * 60),
+        grantedAt: i % 4 === 1 ? ago(3600) : null,
+        grantedBy: i % 4 === 1 ? 'j.s@northlight.test' : null,
+        expiresAt: ago(-80000),
+        endedAt: i % 4 === 2 ? ago(60) : null,
+        endedBy: i % 4 === 2 ? 'j.s@northlight.test' : null,
+      })),
+    }),
     '/v1/connect/page': () => ({ page: look }),
     '/v1/sandbox/personas': () => ({
       domain: 'sandbox.test',

@@ -23,6 +23,17 @@ const org = (i) => ({
   limits: i % 5 === 1 ? { callsPerMinute: 5000 } : {},
   suspended: i % 7 === 3,
   ...(i % 7 === 3 ? { suspendedAt: ago(9000), suspendedReason: 'unpaid' } : {}),
+  ...(i === 5
+    ? {
+        suspended: true,
+        suspendedAt: ago(9000),
+        deletion: {
+          requestedAt: ago(9000),
+          purgeAt: ago(-600000),
+          receiptUrl: 'https://api.example/v1/org-receipts/x',
+        },
+      }
+    : {}),
   createdAt: ago(86400 * (i + 2)),
   updatedAt: ago(3000),
 })
@@ -30,9 +41,9 @@ const states = ['active', 'reconnect_required', 'degraded', 'active', 'connectin
 const account = (i) => ({
   id: id('acct_', i + 1),
   org: { id: org(i % 6).id, name: org(i % 6).name },
-  ofUserId: String(40211877 + i),
-  username: 'creator' + i,
-  label: i % 3 ? `Creator ${i}` : '',
+  ofUserId: null,
+  username: null,
+  label: null,
   state: states[i % 5],
   stateReason: i % 5 === 1 ? 'session_expired' : null,
   stateChangedAt: ago(700),
@@ -41,6 +52,27 @@ const account = (i) => ({
   lastSeenAt: ago(i * 7),
   lastCheckedAt: ago(60),
   listener: { state: ['up', 'down', 'connecting'][i % 3], since: ago(800), shard: i % 64 },
+})
+const access = (i) => ({
+  id: id('sa_', i + 1),
+  state: ['granted', 'requested', 'ended', 'expired'][i % 4],
+  operator: i ? 'noor@example.test' : 'ana@example.test',
+  mine: i === 0,
+  reason: 'Ticket 1423: webhooks do not arrive',
+  requestedAt: ago(7200),
+  grantedAt: i === 0 ? ago(3600) : null,
+  expiresAt: ago(-80000),
+  endedAt: i === 2 ? ago(60) : null,
+})
+const operatorSession = (i) => ({
+  id: id('bs_', i + 1),
+  operator: i % 3 ? `operator${i}@example.test` : 'Ana',
+  person: i % 3 !== 0,
+  role: i % 4 === 3 ? null : ['owner', 'operator', 'support', 'viewer'][i % 4],
+  createdAt: ago(7200 + i * 60),
+  lastSeenAt: ago(i * 70),
+  expiresAt: ago(-3600),
+  userAgent: 'Mozilla/5.0 (X11; Linux x86_64) Chrome/141.0',
 })
 const lane = (i) => {
   const state = ['backoff', 'disabled', 'lagging', 'paused', 'draining'][i % 5]
@@ -69,11 +101,7 @@ const job = (i) => ({
   scheduledAt: ago(i * 9),
   attemptedAt: ago(i * 8),
   finalizedAt: i % 7 === 1 ? ago(i * 7) : null,
-  lastError:
-    i % 7 === 2 || i % 7 === 3
-      ? 'call the platform: egress-unavailable: No egress is available in the region us.'
-      : null,
-  failedAt: null,
+  failedAt: i % 7 === 2 || i % 7 === 3 ? ago(i * 8) : null,
 })
 const entry = (i) => ({
   id: id('aud_', i + 1),
@@ -82,7 +110,7 @@ const entry = (i) => ({
   actor:
     i % 4
       ? { kind: 'member', id: 'usr_1', label: 'jo@northlight.test' }
-      : { kind: 'operator', id: 'admin', label: 'Ana' },
+      : { kind: 'operator', id: '00u1', label: 'ana@example.test' },
   action: i % 4 ? 'key.mint' : 'switches.set',
   target: i % 4 ? id('key_', i) : 'switches',
   requestId: id('req_', i),
@@ -113,7 +141,7 @@ const slots = (n, kind) =>
   }))
 
 /** rows: the length of each list; off: whether something is switched off. */
-export function answers({ rows = 60, off = false, whole = false } = {}) {
+export function answers({ rows = 60, off = false, whole = false, role = 'owner', granted = false } = {}) {
   const list =
     (name, make, keep = () => true) =>
     (url) => {
@@ -138,7 +166,7 @@ export function answers({ rows = 60, off = false, whole = false } = {}) {
   })
   const lanes = list('lanes', lane, state)
   return {
-    '/admin/v1/me': () => ({ name: 'Ana', node: 'node-1', version: '1.7.0' }),
+    '/admin/v1/me': () => ({ name: 'ana@example.test', role, person: true, node: 'node-1', version: '1.7.0' }),
     '/admin/v1/nodes': () => ({
       nodes: none
         ? []
@@ -202,6 +230,7 @@ export function answers({ rows = 60, off = false, whole = false } = {}) {
         (!p.get('suspended') || String(o.suspended) === p.get('suspended')),
     ),
     '/admin/v1/orgs/*': (url) => {
+      if (url.pathname.endsWith('/access')) return { access: granted ? [access(0), access(1)] : [access(1)] }
       const found = Array.from({ length: 60 }, (_, i) => org(i)).find((o) => o.id === url.pathname.split('/')[4])
       if (!found)
         return {
@@ -234,9 +263,9 @@ export function answers({ rows = 60, off = false, whole = false } = {}) {
     '/admin/v1/accounts': list(
       'accounts',
       account,
-      (a, p) =>
-        matches(a.label + a.id + a.username, p) && state(a, p) && (!p.get('region') || a.region === p.get('region')),
+      (a, p) => matches(a.id, p) && state(a, p) && (!p.get('region') || a.region === p.get('region')),
     ),
+    '/admin/v1/sessions': () => ({ sessions: Array.from({ length: rows }, (_, i) => operatorSession(i)) }),
     '/admin/v1/webhooks/lanes': (url) => ({
       ...lanes(url),
       counts: none
@@ -304,3 +333,4 @@ export function answers({ rows = 60, off = false, whole = false } = {}) {
 }
 export const firstOrg = org(0).id
 export const suspendedOrg = org(3).id
+export const deletingOrg = org(5).id

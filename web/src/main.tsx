@@ -3,12 +3,12 @@ import { createRoot } from 'react-dom/client'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { setNonce } from 'get-nonce'
-import { setSignedOut } from './api/client'
+import { setSignedOut, setStale } from './api/client'
 import { shouldRetry } from './api/hooks'
 import { startTheme } from './lib/theme'
 import { router } from './routes'
 import { PagePending } from './shell/PagePending'
-import { SessionProvider, signIn } from './shell/session'
+import { SessionProvider, signIn, signInAgain } from './shell/session'
 import { Plain } from './shell/Plain'
 import './styles.css'
 
@@ -18,6 +18,7 @@ if (nonce) setNonce(nonce)
 
 startTheme()
 setSignedOut(signIn)
+setStale(signInAgain)
 
 const client = new QueryClient({
   // Without retryOnMount: false, a section that appears when a query fails would refetch it and disappear.

@@ -15,6 +15,7 @@ from ._stream import EventStream
 
 if TYPE_CHECKING:
     from ._connect import Connect
+    from ._jobs import Jobs
     from .events import EventKind
     from ._media import Media
     from ._transport import Transport
@@ -71,6 +72,13 @@ class Stagedoor(ClientGroups):
         from ._connect import Connect
 
         return Connect(self._core)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Starts work that is longer than a call, and reads its results."""
+        from ._jobs import Jobs
+
+        return Jobs(self._core)
 
     def stream(
         self,

@@ -114,7 +114,8 @@ class Media:
         options: RequestOptions | None = None,
     ) -> Download:
         """Download a media file. start resumes at that byte; pass the etag of the first part to detect changes."""
-        return self._open(f"{self._path}/{path_segment(media_id)}", {"quality": quality}, start, etag, options)
+        path = f"{self._path}/{path_segment(media_id)}"
+        return open_download(self._core, path, {"quality": quality}, start, etag, options)
 
     def fetch(
         self,
@@ -125,19 +126,26 @@ class Media:
         options: RequestOptions | None = None,
     ) -> Download:
         """Download from an address in a result of the platform, such as an avatar."""
-        return self._open(self._path, {"url": url}, start, etag, options)
+        return open_download(self._core, self._path, {"url": url}, start, etag, options)
 
-    def _open(
-        self, path: str, query: Mapping[str, Any], start: int | None, etag: str | None, options: RequestOptions | None
-    ) -> Download:
-        headers = {"Accept": "*/*"}
-        if start is not None:
-            headers["Range"] = f"bytes={start}-"
-            if etag:
-                headers["If-Range"] = etag
-        elif etag:
-            headers["If-None-Match"] = etag
-        return Download(self._core.send("GET", path, query=query, headers=headers, options=options))
+
+def open_download(
+    core: Core,
+    path: str,
+    query: Mapping[str, Any],
+    start: int | None,
+    etag: str | None,
+    options: RequestOptions | None,
+) -> Download:
+    """Open a download, from a byte on if start is given."""
+    headers = {"Accept": "*/*"}
+    if start is not None:
+        headers["Range"] = f"bytes={start}-"
+        if etag:
+            headers["If-Range"] = etag
+    elif etag:
+        headers["If-None-Match"] = etag
+    return Download(core.send("GET", path, query=query, headers=headers, options=options))
 
 
 def _size(content: Content, size: int | None) -> int:

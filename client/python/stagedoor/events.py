@@ -27,7 +27,10 @@ if TYPE_CHECKING:
         ConnectSessionFinishedData,
         Counts,
         EventMeta,
+        JobCompletedData,
+        JobFailedData,
         KeyCreatedData,
+        KeyLeakedData,
         KeyRevokedData,
         LinkClickedData,
         ListUpdatedData,
@@ -923,6 +926,39 @@ class KeyRevokedEvent(TypedDict):
     ts: str
 
 
+class KeyLeakedEvent(TypedDict):
+    """An API key was published, for example in a public repository, and has been revoked."""
+
+    accountId: str | None
+    data: KeyLeakedData
+    event: Literal["key.leaked"]
+    id: str
+    meta: EventMeta
+    ts: str
+
+
+class JobCompletedEvent(TypedDict):
+    """A job is done, possibly with items that failed."""
+
+    accountId: str | None
+    data: JobCompletedData
+    event: Literal["job.completed"]
+    id: str
+    meta: EventMeta
+    ts: str
+
+
+class JobFailedEvent(TypedDict):
+    """A job has ended without being done."""
+
+    accountId: str | None
+    data: JobFailedData
+    event: Literal["job.failed"]
+    id: str
+    meta: EventMeta
+    ts: str
+
+
 class UsageThresholdEvent(TypedDict):
     """Most of a month's calls are used."""
 
@@ -1011,6 +1047,9 @@ Event = Union[
     WebhookRecoveredEvent,
     KeyCreatedEvent,
     KeyRevokedEvent,
+    KeyLeakedEvent,
+    JobCompletedEvent,
+    JobFailedEvent,
     UsageThresholdEvent,
 ]
 """Any event. Comparing `event["event"]` with a kind narrows the type of `event["data"]`. A newer server may send kinds
@@ -1094,6 +1133,9 @@ EventKind = Literal[
     "webhook.recovered",
     "key.created",
     "key.revoked",
+    "key.leaked",
+    "job.completed",
+    "job.failed",
     "usage.threshold",
 ]
 """The kinds of events."""
@@ -1122,7 +1164,10 @@ __all__ = [
     "CountsEvent",
     "Event",
     "EventKind",
+    "JobCompletedEvent",
+    "JobFailedEvent",
     "KeyCreatedEvent",
+    "KeyLeakedEvent",
     "KeyRevokedEvent",
     "LinkClickedEvent",
     "ListUpdatedEvent",

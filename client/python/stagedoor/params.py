@@ -437,6 +437,31 @@ class EventsListOfAccountParams(TypedDict):
     """Pull: seconds to wait for an event if there is none."""
 
 
+class JobsGetParams(TypedDict):
+    """The arguments of jobs.get."""
+
+    wait: NotRequired[int]
+    """Same as Prefer: wait=N."""
+
+
+class JobsListParams(TypedDict):
+    """The arguments of jobs.list."""
+
+    kind: NotRequired[str]
+    """Only jobs of this kind."""
+    limit: NotRequired[int]
+    """The maximum number of jobs."""
+    cursor: NotRequired[str]
+    """nextCursor of the previous page."""
+
+
+class JobsStartParams(TypedDict):
+    """The arguments of jobs.start."""
+
+    kind: Literal["org_export"]
+    """What the job does: org_export writes everything that the service holds of the organisation."""
+
+
 class KeysCreateParams(TypedDict):
     """The arguments of keys.create."""
 
@@ -2625,6 +2650,9 @@ __all__ = [
     "HighlightsRemoveStoryParams",
     "HighlightsUpdateParams",
     "IdentityUpdateParams",
+    "JobsGetParams",
+    "JobsListParams",
+    "JobsStartParams",
     "KeysCreateParams",
     "LabelsCreateParams",
     "LabelsDeleteParams",

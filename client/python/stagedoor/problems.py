@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 ProblemCode = Literal[
+    "access-not-found",
     "account-disconnected",
     "account-not-allowed-for-key",
     "account-not-found",
@@ -18,6 +19,7 @@ ProblemCode = Literal[
     "attempt-state-conflict",
     "browser-session-not-found",
     "connect-unavailable",
+    "consent-required",
     "credentials-missing",
     "credentials-not-accepted",
     "cross-origin-refused",
@@ -34,6 +36,8 @@ ProblemCode = Literal[
     "invalid-request",
     "invitation-not-found",
     "job-not-found",
+    "job-not-started",
+    "jobs-unavailable",
     "key-expired",
     "key-invalid",
     "key-missing",
@@ -41,6 +45,7 @@ ProblemCode = Literal[
     "key-revoked",
     "key-self-revoke",
     "last-owner",
+    "limit-reached",
     "log-not-found",
     "malformed-json",
     "member-not-found",
@@ -57,8 +62,10 @@ ProblemCode = Literal[
     "precondition-failed",
     "proxy-not-found",
     "quota-exceeded",
+    "reauthentication-required",
     "request-timeout",
     "resend-too-soon",
+    "result-expired",
     "role-required",
     "route-not-found",
     "scope-escalation",

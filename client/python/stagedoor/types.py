@@ -78,6 +78,8 @@ FansListStatus = Literal["active", "expired", "all", "attention"]
 
 FansListTopBy = Literal["total", "subscriptions", "messages", "posts", "tips"]
 
+JobState = Literal["queued", "running", "paused_by_limit", "completed", "completed_with_errors", "failed", "cancelled"]
+
 ListenerState = Literal["off", "connecting", "up", "down"]
 
 MassMessageState = Literal["scheduled", "sending", "sent", "canceled"]
@@ -159,6 +161,8 @@ StatisticsTopPostsBy = Literal["earnings", "views", "likes", "tips"]
 StreamState = Literal["scheduled", "live", "ended", "canceled"]
 
 SubscribedDataKind = Literal["paid", "trial", "bundle", "free"]
+
+SupportAccessState = Literal["requested", "granted", "ended", "expired"]
 
 TrackingLinksListOrder = Literal["newest", "clicks", "subscribers", "revenue"]
 
@@ -691,7 +695,7 @@ class BrowserPerson(TypedDict):
 
     email: str
     id: str
-    """operator for an operator of the service, whose reason is in the audit log."""
+    """operator for an operator of the service to whom an owner has granted access."""
 
 
 class BrowserSession(TypedDict):
@@ -888,8 +892,7 @@ class ConnectFunnel(TypedDict):
     linksMade: int
     """Links that were created."""
     opened: int
-    """Creators who reached a connect page or method: links that were opened (possibly by a link preview), and attempts
-    that started without a link.
+    """Creators who reached a connect page or method: links that were opened, and attempts that started without a link.
     """
     since: str
     until: str
@@ -934,7 +937,7 @@ class ConnectSession(TypedDict):
     kinds: list[str]
     label: str
     opened_at: str | None
-    """When the link was first opened, possibly by a link preview; null if it never was."""
+    """When a person first opened the link; null if that has not happened. A link preview does not count."""
     platform: str | None
     """The platform that the page asks for; null if the organisation has none."""
     reconnect_account_id: str | None
@@ -1513,6 +1516,73 @@ class InvitationWithdrawn(TypedDict):
     withdrawn: bool
 
 
+class Job(TypedDict):
+    """Work that is longer than a call."""
+
+    createdAt: str
+    error: JobError | None
+    """Why it failed; else null."""
+    estimateSec: int | None
+    """About how long it still takes; null if that is unknown or it is over."""
+    finishedAt: str | None
+    """Null until it is over."""
+    id: str
+    kind: Literal["org_export"] | str
+    progress: JobProgress
+    result: JobResult | None
+    """Null until it is over, and after the result has expired."""
+    state: JobState | str
+
+
+class JobCompletedData(TypedDict):
+    """The data of the event job.completed."""
+
+    job: Job
+
+
+class JobError(TypedDict):
+    """Why a job failed."""
+
+    code: str
+    """The code of a problem, from GET /problems."""
+    detail: str
+
+
+class JobFailedData(TypedDict):
+    """The data of the event job.failed."""
+
+    job: Job
+
+
+class JobProgress(TypedDict):
+    """How far a job is. It never goes back."""
+
+    accountsDone: int
+    accountsTotal: int
+    failed: int
+    """How many items failed."""
+    items: int
+    """The lines of the result so far."""
+    percent: int
+
+
+class JobResult(TypedDict):
+    """Where the result of a job is."""
+
+    expiresAt: str
+    """When the result is deleted."""
+    url: str
+
+
+class Jobs(TypedDict):
+    """Jobs of the organisation."""
+
+    jobs: list[Job]
+    """Newest first."""
+    nextCursor: str | None
+    """Null on the last page."""
+
+
 class Key(TypedDict):
     """An API key, without its secret."""
 
@@ -1544,6 +1614,17 @@ class KeyCreatedData(TypedDict):
     id: str
     label: str
     scopes: NotRequired[list[str]]
+
+
+class KeyLeakedData(TypedDict):
+    """The data of the event key.leaked."""
+
+    id: str
+    label: str
+    source: str
+    """The kind of the place, such as content, commit or pull_request_comment. The set may grow."""
+    url: str
+    """Where the key was found; empty if it is not known."""
 
 
 class KeyList(TypedDict):
@@ -2336,6 +2417,15 @@ class OrgEventPage(TypedDict):
     nextCursor: str | None
     """Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a
     page can have fewer events than requested without being the last.
+    """
+
+
+class OrgReceipt(TypedDict):
+    """Proof that everything of an organisation was destroyed."""
+
+    receipt: Any
+    """orgId, purgedAt; covers lists what was destroyed; keyring, keyId and signature are as in the receipt of an
+    account.
     """
 
 
@@ -3367,6 +3457,34 @@ class SubscriptionRenewedData(TypedDict):
     renewals: int
 
 
+class SupportAccess(TypedDict):
+    """An operator's request for access to the organisation or, once it is granted, the access."""
+
+    endedAt: str | None
+    endedBy: str | None
+    """Who declined, revoked or replaced it."""
+    expiresAt: str
+    """When the request expires or, once it is granted, the access."""
+    grantedAt: str | None
+    grantedBy: str | None
+    """The email address of the owner who granted it."""
+    id: str
+    operator: str
+    """The operator of the service who asks, by email address."""
+    reason: str
+    """The operator's reason."""
+    requestedAt: str
+    state: SupportAccessState
+    """ended: declined, revoked, or replaced by another request of the operator."""
+
+
+class SupportAccessList(TypedDict):
+    """Requests of operators for access."""
+
+    supportAccess: list[SupportAccess]
+    """Those of the last 90 days, newest first."""
+
+
 class TaxStatus(TypedDict):
     """The state of the creator's tax documents."""
 
@@ -4020,8 +4138,17 @@ __all__ = [
     "Invitation",
     "InvitationSent",
     "InvitationWithdrawn",
+    "Job",
+    "JobCompletedData",
+    "JobError",
+    "JobFailedData",
+    "JobProgress",
+    "JobResult",
+    "JobState",
+    "Jobs",
     "Key",
     "KeyCreatedData",
+    "KeyLeakedData",
     "KeyList",
     "KeyRevoked",
     "KeyRevokedData",
@@ -4100,6 +4227,7 @@ __all__ = [
     "OkResult",
     "OnlineData",
     "OrgEventPage",
+    "OrgReceipt",
     "PayoutFailedData",
     "PayoutMethod",
     "PayoutMethodPage",
@@ -4230,6 +4358,9 @@ __all__ = [
     "SubscriptionPeriod",
     "SubscriptionPeriodPage",
     "SubscriptionRenewedData",
+    "SupportAccess",
+    "SupportAccessList",
+    "SupportAccessState",
     "TaxStatus",
     "Team",
     "TestData",

@@ -320,6 +320,13 @@ class Files(Case):
         self.assertEqual(fetched.query, {"url": ["https://cdn.example/a?b=c"]})
         self.assertEqual((fetched.headers["range"], fetched.headers["if-range"]), ("bytes=10-", '"e"'))
 
+    def test_result_of_a_job(self) -> None:
+        server = self.serve(by=lambda asked: Answer(206, b"rest", {"Content-Type": "application/gzip"}))
+        with self.client(server).jobs.get_result("job_1", start=5, etag='"e"') as download:
+            self.assertEqual(download.read(), b"rest")
+        asked = server.asked[0]
+        self.assertEqual((asked.path, asked.headers["range"], asked.headers["if-range"]), ("/v1/jobs/job_1/result", "bytes=5-", '"e"'))
+
     def test_truncated_download_fails(self) -> None:
         server = self.serve(Answer(200, b"x" * 10, {"Content-Type": "image/jpeg"}, cut=True))
         with self.assertRaises(ConnectionFailed):

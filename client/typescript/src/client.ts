@@ -2,6 +2,7 @@ import { AccountCalls } from "./calls.js";
 import { Connect } from "./connect.js";
 import { AccountResources } from "./gen/account.js";
 import { ApiGroups } from "./gen/client.js";
+import { Jobs } from "./jobs.js";
 import { AccountMedia } from "./media.js";
 import { StagedoorError } from "./problem.js";
 import { EventStream, type EventFilter, type EventsOf, type StreamOptions } from "./stream.js";
@@ -28,6 +29,7 @@ export interface RawRequest extends CallOptions {
  */
 export class Stagedoor extends ApiGroups {
   override readonly connect: Connect;
+  override readonly jobs: Jobs;
   readonly #transport: Transport;
 
   /** The key and the address default to STAGEDOOR_API_KEY and STAGEDOOR_URL. */
@@ -36,6 +38,7 @@ export class Stagedoor extends ApiGroups {
     super(transport);
     this.#transport = transport;
     this.connect = new Connect(transport);
+    this.jobs = new Jobs(transport);
   }
 
   /** Returns a client for one account: the platform's methods, files and events. It sends nothing. */

@@ -1,7 +1,8 @@
 export { AccountClient, Stagedoor, type RawRequest } from "./client.js";
 export type { Answer } from "./calls.js";
 export type { Connect, WaitForOptions } from "./connect.js";
-export type { DownloadOptions, FileContent, AccountMedia, UploadOptions } from "./media.js";
+export type { Jobs } from "./jobs.js";
+export type { DownloadOptions, FileContent, AccountMedia, RangeOptions, UploadOptions } from "./media.js";
 export { ConnectionError, isProblem, Problem, StagedoorError, type AnyProblemCode, type FieldError } from "./problem.js";
 export { EventStream, type EventFilter, type EventsOf, type StreamOptions, type StreamReady } from "./stream.js";
 export { version } from "./transport.js";

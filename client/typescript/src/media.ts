@@ -1,7 +1,7 @@
 import type { AccountCalls } from "./calls.js";
 import type { Upload, UploadedPart } from "./gen/types.js";
 import { Problem, StagedoorError } from "./problem.js";
-import { segment, type CallOptions } from "./transport.js";
+import { segment, type CallOptions, type Transport } from "./transport.js";
 
 /** A file: bytes, or a Blob, which need not fit in memory (`await fs.openAsBlob(path)` in Node). */
 export type FileContent = Blob | Uint8Array | ArrayBuffer | string;
@@ -18,15 +18,28 @@ export interface UploadOptions {
   maxRetries?: number | undefined;
 }
 
-export interface DownloadOptions extends CallOptions {
-  /** One of the platform's qualities, such as thumb, preview, full or source. Default: the platform's default. */
-  quality?: string | undefined;
+/** Options of every download. */
+export interface RangeOptions extends CallOptions {
   /** The bytes to download, such as `bytes=0-1023`. */
   range?: string | undefined;
   /** The ETag that the range belongs to. If the file has changed, the whole file is returned. */
   ifRange?: string | undefined;
   /** The ETag of your copy. The response is 304 if the file has not changed. */
   ifNoneMatch?: string | undefined;
+}
+
+export interface DownloadOptions extends RangeOptions {
+  /** One of the platform's qualities, such as thumb, preview, full or source. Default: the platform's default. */
+  quality?: string | undefined;
+}
+
+/** Downloads a file. */
+export function download(transport: Transport, path: string, query: Record<string, string | undefined>, options: RangeOptions): Promise<Response> {
+  const headers: Record<string, string> = { accept: "*/*" };
+  if (options.range !== undefined) headers.range = options.range;
+  if (options.ifRange !== undefined) headers["if-range"] = options.ifRange;
+  if (options.ifNoneMatch !== undefined) headers["if-none-match"] = options.ifNoneMatch;
+  return transport.open({ method: "GET", path, query, headers }, options);
 }
 
 /** Files of an account. They are streamed through; Stagedoor does not store them. */
@@ -90,20 +103,12 @@ export class AccountMedia {
 
   /** Downloads a file of the vault, a post or a message. Read the response's `body`, `blob()` or `arrayBuffer()`. */
   async download(mediaId: string, options: DownloadOptions = {}): Promise<Response> {
-    return this.#get(`${this.#path()}/${segment(mediaId)}`, { quality: options.quality }, options);
+    return download(this.#account.transport, `${this.#path()}/${segment(mediaId)}`, { quality: options.quality }, options);
   }
 
   /** Downloads from a URL in a result, such as an avatar's, through the account's own connection. */
-  async fetch(url: string, options: Omit<DownloadOptions, "quality"> = {}): Promise<Response> {
-    return this.#get(this.#path(), { url }, options);
-  }
-
-  #get(path: string, query: Record<string, string | undefined>, options: DownloadOptions): Promise<Response> {
-    const headers: Record<string, string> = { accept: "*/*" };
-    if (options.range !== undefined) headers.range = options.range;
-    if (options.ifRange !== undefined) headers["if-range"] = options.ifRange;
-    if (options.ifNoneMatch !== undefined) headers["if-none-match"] = options.ifNoneMatch;
-    return this.#account.transport.open({ method: "GET", path, query, headers }, options);
+  async fetch(url: string, options: RangeOptions = {}): Promise<Response> {
+    return download(this.#account.transport, this.#path(), { url }, options);
   }
 
   #path(): string {

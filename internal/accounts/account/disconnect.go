@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
@@ -22,21 +24,7 @@ import (
 // deliveries. After the first commit the account is not found and no node starts a call with it. FinishDisconnects
 // completes what this call could not.
 func (s *Accounts) Disconnect(ctx context.Context, by audit.By, owner id.Org, account id.Account) error {
-	actor, err := json.Marshal(by)
-	if err != nil {
-		return fmt.Errorf("encode who disconnects %s: %w", account, err)
-	}
-	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
-		now, err := s.deps.DB.Now(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if err := markDisconnecting(ctx, tx, Ref{owner, account}, actor, now); err != nil {
-			return err
-		}
-		return s.onDisconnect(ctx, tx, owner, account)
-	})
-	if err != nil {
+	if err := s.beginDisconnect(ctx, by, owner, account); err != nil {
 		return err
 	}
 	// For callers the account no longer exists, so the rest runs even if this caller goes away.
@@ -48,6 +36,62 @@ func (s *Accounts) Disconnect(ctx context.Context, by audit.By, owner id.Org, ac
 			"Deleting its data is not finished and will complete automatically.").Retry(false).Because(err)
 	}
 	return nil
+}
+
+// beginDisconnect takes an account out of use. It is not found if that was done before.
+func (s *Accounts) beginDisconnect(ctx context.Context, by audit.By, owner id.Org, account id.Account) error {
+	actor, err := json.Marshal(by)
+	if err != nil {
+		return fmt.Errorf("encode who disconnects %s: %w", account, err)
+	}
+	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
+		now, err := s.deps.DB.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := markDisconnecting(ctx, tx, Ref{owner, account}, actor, now); err != nil {
+			return err
+		}
+		return s.onDisconnect(ctx, tx, owner, account)
+	})
+}
+
+// leaveBatch is how many accounts one query of DisconnectAll reads, leaveTogether how many it disconnects concurrently:
+// platforms may be slow to sign out.
+const (
+	leaveBatch    = 100
+	leaveTogether = 8
+)
+
+// DisconnectAll disconnects all accounts of an org, and returns nil when nothing of them is left that a disconnect
+// deletes. It can be repeated after a failure, and several nodes may call it concurrently.
+func (s *Accounts) DisconnectAll(ctx context.Context, by audit.By, owner id.Org) error {
+	for {
+		list, err := db.New(s.deps.DB).Remaining(ctx, db.RemainingParams{OrgID: owner, MaxRows: leaveBatch})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		var group errgroup.Group
+		group.SetLimit(leaveTogether)
+		for _, row := range list {
+			group.Go(func() error {
+				if !row.Leaving {
+					err := s.beginDisconnect(ctx, by, owner, row.ID)
+					if err != nil && !errors.Is(err, notFound()) {
+						return err
+					}
+				}
+				err := s.finishDisconnect(ctx, Ref{owner, row.ID}, purgeSweep)
+				if errors.Is(err, errPurgePending) {
+					return nil // the next round continues
+				}
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+	}
 }
 
 // purgeInline bounds the rows of events and deliveries that Disconnect purges itself, purgeSweep those that one pass of

@@ -193,6 +193,11 @@ SELECT org_id AS org, id AS account FROM account
 WHERE disconnecting_at <= @before AND disconnected_at IS NULL
 ORDER BY disconnecting_at LIMIT @max_rows;
 
+-- name: Remaining :many
+-- The accounts that are not disconnected yet, or not completely.
+SELECT id, (disconnecting_at IS NOT NULL)::boolean AS leaving FROM account
+WHERE org_id = @org_id AND disconnected_at IS NULL ORDER BY id LIMIT @max_rows;
+
 -- name: Bury :exec
 UPDATE account SET state = 'disconnected', state_reason = '', state_changed_at = @now, disconnected_at = @now, upstream_id = '', site = '', site_root = '',
     site_id = '', label = '', username = '', display_name = '', avatar_url = '', region = '', reference_id = '', metadata = '{}', remember_credentials = false,

@@ -50,9 +50,11 @@ type Start struct {
 	// Supersede ends an open attempt for the same login or account instead of failing.
 	Supersede bool
 	ReturnURL string
-	// Hosted is the link session that the attempt is started in; empty for none.
-	Hosted  id.Session
-	Consent Consent
+	// Hosted is the link session that the attempt is started in; empty for none. Openings is how often its link was
+	// opened when the creator's browser sent the form.
+	Hosted   id.Session
+	Openings int
+	Consent  Consent
 
 	// found is what Locate has found; nil before.
 	found *located
@@ -174,7 +176,7 @@ func (c *Connects) insertAttempt(ctx context.Context, r *record, s Start) error 
 			}
 		}
 		if r.Session != "" {
-			if err := c.deps.Hosted.AttemptStarted(ctx, tx, r.Org, r.Session, r.ID); err != nil {
+			if err := c.deps.Hosted.AttemptStarted(ctx, tx, r.Org, r.Session, s.Openings, r.ID); err != nil {
 				return err
 			}
 		}

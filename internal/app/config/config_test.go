@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/app/config"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
@@ -59,8 +63,13 @@ func TestReadSaysWhatToDo(t *testing.T) {
 		"plain issuer": {"STAGEDOOR_OIDC_ISSUER", "http://id.example.com", []string{"STAGEDOOR_OIDC_ISSUER is plain http", "use https"}},
 		"no issuer":    {"STAGEDOOR_OIDC_ISSUER", "accounts.google.com", []string{"STAGEDOOR_OIDC_ISSUER", "https://accounts.google.com"}},
 		"no client":    {"STAGEDOOR_OIDC_ISSUER", "https://id.example.com", []string{"STAGEDOOR_OIDC_CLIENT_SECRET"}},
+		"lone console": {"STAGEDOOR_OPERATORS_OIDC_CLIENT_ID", "console", []string{"STAGEDOOR_OPERATORS_OIDC_ISSUER is not set"}},
+		"no role":      {"STAGEDOOR_OPERATORS", "ana@example.com", []string{"STAGEDOOR_OPERATORS", "has no role"}},
+		"no provider":  {"STAGEDOOR_OPERATORS", "ana@example.com=owner", []string{"STAGEDOOR_OPERATORS_OIDC_ISSUER"}},
+		"plain ops":    {"STAGEDOOR_OPERATORS_URL", "http://ops.example.com", []string{"STAGEDOOR_OPERATORS_URL is plain http", "use https"}},
 		"lone client":  {"STAGEDOOR_OIDC_CLIENT_SECRET", "hunter2", []string{"STAGEDOOR_OIDC_ISSUER is not set"}},
 		"signup":       {"STAGEDOOR_SIGNUP", "maybe", []string{"STAGEDOOR_SIGNUP", "open or closed"}},
+		"auth time":    {"STAGEDOOR_OIDC_AUTH_TIME", "maybe", []string{"STAGEDOOR_OIDC_AUTH_TIME", "optional or required"}},
 		"level":        {"STAGEDOOR_LOG_LEVEL", "loud", []string{"STAGEDOOR_LOG_LEVEL", "debug"}},
 		"network":      {"STAGEDOOR_TRUSTED_PROXIES", "10.0.0.0", []string{"STAGEDOOR_TRUSTED_PROXIES", "10.0.0.0/8"}},
 		"region":       {"STAGEDOOR_EGRESS", "usa=http://u:hunter2@proxy:1", []string{"STAGEDOOR_EGRESS", "us=http://"}},
@@ -71,7 +80,16 @@ func TestReadSaysWhatToDo(t *testing.T) {
 		"deny":         {"STAGEDOOR_WEBHOOK_DENY", "52.1.0.0", []string{"STAGEDOOR_WEBHOOK_DENY", "10.0.0.0/8"}},
 		"collector":    {"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318"}},
 		"traces":       {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://x:hunter2@collector/", []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4318/v1/traces"}},
+		"lone cert":    {"STAGEDOOR_REDIS_CERT_FILE", "/x.pem", []string{"STAGEDOOR_REDIS_CERT_FILE and STAGEDOOR_REDIS_KEY_FILE belong together"}},
+		"lone key":     {"STAGEDOOR_NATS_KEY_FILE", "/x.pem", []string{"STAGEDOOR_NATS_CERT_FILE and STAGEDOOR_NATS_KEY_FILE belong together"}},
+		"contact":      {"STAGEDOOR_SECURITY_CONTACT", "security@example.com", []string{"STAGEDOOR_SECURITY_CONTACT", "mailto:security@example.com"}},
+		"policy":       {"STAGEDOOR_SECURITY_POLICY", "http://example.com", []string{"STAGEDOOR_SECURITY_POLICY", "https://example.com/security"}},
+		"plain keys":   {"STAGEDOOR_SECRET_SCANNING_KEYS", "http://example.com/keys", []string{"STAGEDOOR_SECRET_SCANNING_KEYS", "https://api.github.com"}},
+		"short token":  {"STAGEDOOR_METRICS_TOKEN", "hunter2", []string{"STAGEDOOR_METRICS_TOKEN", "openssl rand"}},
+		"objects":      {"STAGEDOOR_OBJECTS", "objects", []string{"STAGEDOOR_OBJECTS", "/mnt/stagedoor/objects or s3://"}},
+		"object keys":  {"STAGEDOOR_OBJECTS_SECRET_KEY", "hunter2", []string{"STAGEDOOR_OBJECTS is not set"}},
 		"number":       {"STAGEDOOR_DATABASE_MAX_CONNS", "many", []string{"STAGEDOOR_DATABASE_MAX_CONNS"}},
+		"connections":  {"STAGEDOOR_DATABASE_MAX_CONNS", "3", []string{"STAGEDOOR_DATABASE_MAX_CONNS is 3", "4 or more"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -301,6 +319,118 @@ func TestTracesGoToTheAddressThatOpenTelemetrySpecifies(t *testing.T) {
 		got, err := config.Read(environ(vars))
 		if err != nil || got.TracesURL() != c.want {
 			t.Errorf("%+v: %q, %v", c, got.TracesURL(), err)
+		}
+	}
+}
+
+// Every secret setting can come from a file, so that it is not in the environment of the process.
+func TestSecretsComeFromFiles(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{
+		"DATABASE_URL": "postgres://u:hunter2@127.0.0.1/file", "STAGEDOOR_MIGRATION_URL": "postgres://owner:hunter2@127.0.0.1/file", "REDIS_URL": "redis://:hunter2@127.0.0.1:6379/1", "NATS_URL": "nats://hunter2@127.0.0.1:4222",
+		"STAGEDOOR_METRICS_TOKEN": strings.Repeat("hunter2m", 4), "STAGEDOOR_OPERATORS_OIDC_CLIENT_SECRET": "hunter2p",
+		"STAGEDOOR_IP_HASH_KEY": strings.Repeat("hunter2i", 4), "STAGEDOOR_OIDC_CLIENT_SECRET": "hunter2o", "STAGEDOOR_KEYRING_URL": "postgres://u:hunter2@127.0.0.1/keys", "STAGEDOOR_KEYRING_MIGRATION_URL": "postgres://owner:hunter2@127.0.0.1/keys",
+		"STAGEDOOR_OAUTH_CLIENTS": "sandbox=client:hunter2", "STAGEDOOR_EGRESS": "us=http://u:hunter2@proxy:1",
+		"STAGEDOOR_OBJECTS_ACCESS_KEY": "hunter2k", "STAGEDOOR_OBJECTS_SECRET_KEY": "hunter2s",
+		"STAGEDOOR_KMS_TOKEN": "", "STAGEDOOR_ADMIN_TOKEN": "", // their files are other settings, which are read for every call
+	}
+	dir := t.TempDir()
+	vars := good()
+	vars["STAGEDOOR_OIDC_ISSUER"], vars["STAGEDOOR_OIDC_CLIENT_ID"], vars["STAGEDOOR_OBJECTS"] = "https://id.example.com", "client", "s3://bucket"
+	vars["STAGEDOOR_OPERATORS_OIDC_ISSUER"], vars["STAGEDOOR_OPERATORS_OIDC_CLIENT_ID"] = "https://id.example.com", "console"
+	vars["STAGEDOOR_ADMIN_TOKEN"], vars["STAGEDOOR_OPERATORS"] = "", "ana@example.com=owner"
+	for _, v := range config.Variables() {
+		value, listed := values[v.Name]
+		if v.Secret != listed {
+			t.Errorf("%s: a secret is %t, but this test has a value for it: %t", v.Name, v.Secret, listed)
+		}
+		if value == "" {
+			continue
+		}
+		file := filepath.Join(dir, v.Name)
+		must.OK(t, os.WriteFile(file, []byte(value+"\n"), 0o600))
+		delete(vars, v.Name)
+		vars[v.Name+"_FILE"] = file
+	}
+	c, err := config.Read(environ(vars))
+	must.OK(t, err)
+	fields := reflect.ValueOf(c)
+	for i := range fields.NumField() {
+		if s, ok := fields.Field(i).Interface().(secret.String); ok {
+			if name := fields.Type().Field(i).Tag.Get("env"); s.Reveal() != values[name] {
+				t.Errorf("%s was not read from its file", name)
+			}
+		}
+	}
+}
+
+// A file that cannot be used stops the start, and so does a second source of the same secret.
+func TestSecretFilesThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	empty, full := filepath.Join(dir, "empty"), filepath.Join(dir, "full")
+	must.OK(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	must.OK(t, os.WriteFile(full, []byte(strings.Repeat("hunter2z", 4)), 0o600))
+	for name, c := range map[string]struct {
+		set  map[string]string
+		want string
+	}{
+		"missing":   {map[string]string{"STAGEDOOR_ADMIN_TOKEN": "", "STAGEDOOR_ADMIN_TOKEN_FILE": dir + "/none"}, "STAGEDOOR_ADMIN_TOKEN_FILE: open "},
+		"empty":     {map[string]string{"STAGEDOOR_ADMIN_TOKEN": "", "STAGEDOOR_ADMIN_TOKEN_FILE": empty}, "STAGEDOOR_ADMIN_TOKEN_FILE names an empty file"},
+		"both":      {map[string]string{"STAGEDOOR_ADMIN_TOKEN_FILE": full}, "STAGEDOOR_ADMIN_TOKEN and STAGEDOOR_ADMIN_TOKEN_FILE are both set"},
+		"no secret": {map[string]string{"STAGEDOOR_LISTEN_FILE": full}, "STAGEDOOR_LISTEN_FILE is not a setting"},
+	} {
+		vars := good()
+		maps.Copy(vars, c.set)
+		_, err := config.Read(environ(vars))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Clear text to another machine is refused, unless the host is listed. Development mode only warns.
+func TestClearTextIsRefused(t *testing.T) {
+	t.Parallel()
+	plain := map[string]string{
+		"DATABASE_URL": "postgres://u:hunter2@db.internal/x", "STAGEDOOR_MIGRATION_URL": "postgres://u:hunter2@owner.internal/x", "STAGEDOOR_KEYRING_URL": "postgres://u:hunter2@keys.internal/x?sslmode=disable",
+		"REDIS_URL": "redis://:hunter2@redis.internal:6379", "NATS_URL": "nats://hunter2@10.0.0.7:4222",
+	}
+	secure := map[string]string{
+		"DATABASE_URL": "postgres://u:hunter2@db.internal/x?sslmode=verify-full", "STAGEDOOR_MIGRATION_URL": "postgres://u:hunter2@owner.internal/x?sslmode=require", "STAGEDOOR_KEYRING_URL": "postgres://u:hunter2@keys.internal/x?sslmode=require",
+		"REDIS_URL": "rediss://:hunter2@redis.internal:6379", "NATS_URL": "tls://hunter2@10.0.0.7:4222",
+	}
+	local := map[string]string{
+		"DATABASE_URL": "postgres://u:hunter2@/x?host=/run/postgresql", "STAGEDOOR_MIGRATION_URL": "postgres://u:hunter2@[::1]/x", "STAGEDOOR_KEYRING_URL": "postgres://u:hunter2@localhost/x",
+		"REDIS_URL": "unix:///run/redis.sock", "NATS_URL": "nats://[::1]:4222",
+	}
+	hosts := map[string]string{
+		"DATABASE_URL": "db.internal", "STAGEDOOR_MIGRATION_URL": "owner.internal", "STAGEDOOR_KEYRING_URL": "keys.internal", "REDIS_URL": "redis.internal", "NATS_URL": "10.0.0.7",
+	}
+	for setting, host := range hosts {
+		read := func(value string, more map[string]string) (config.Config, error) {
+			vars := good()
+			vars[setting] = value
+			maps.Copy(vars, more)
+			return config.Read(environ(vars))
+		}
+		if _, err := read(plain[setting], nil); err == nil || !strings.Contains(err.Error(), setting+" allows unencrypted connections to "+host) ||
+			!strings.Contains(err.Error(), "STAGEDOOR_CLEARTEXT_HOSTS") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", setting, err)
+		}
+		if _, err := read(plain[setting], map[string]string{"STAGEDOOR_CLEARTEXT_HOSTS": "other," + host}); err != nil {
+			t.Errorf("%s, listed: %v", setting, err)
+		}
+		for _, value := range []string{secure[setting], local[setting]} {
+			if _, err := read(value, nil); err != nil {
+				t.Errorf("%s: %v", setting, err)
+			}
+		}
+		c, err := read(plain[setting], map[string]string{
+			"STAGEDOOR_DEV": "true", "STAGEDOOR_PUBLIC_URL": "http://127.0.0.1:8080", "STAGEDOOR_LISTEN": "127.0.0.1:8080",
+		})
+		if links := c.ClearText(); err != nil || len(links) != 1 || links[0].Setting != setting || links[0].Host != host {
+			t.Errorf("%s in development mode: %v, %v", setting, links, err)
 		}
 	}
 }

@@ -71,5 +71,8 @@ var Events = []Definition{
 	define[WebhookRecovered]("A failing webhook works again.", PerAccount),
 	define[KeyCreated]("An API key was created.", PerOrg),
 	define[KeyRevoked]("An API key was revoked.", PerOrg),
+	define[KeyLeaked]("An API key was published, for example in a public repository, and has been revoked.", PerOrg),
+	define[JobCompleted]("A job is done, possibly with items that failed.", PerOrg),
+	define[JobFailed]("A job has ended without being done.", PerOrg),
 	define[UsageThreshold]("Most of a month's calls are used.", PerOrg),
 }

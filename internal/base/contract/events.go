@@ -182,6 +182,14 @@ type KeyRevoked struct {
 	By    Actor  `json:"by" doc:"Who revoked it."`
 }
 
+// KeyLeaked reports that an API key was published. The service has revoked it.
+type KeyLeaked struct {
+	ID     id.Key `json:"id"`
+	Label  string `json:"label"`
+	URL    string `json:"url" doc:"Where the key was found; empty if it is not known."`
+	Source string `json:"source" doc:"The kind of the place, such as content, commit or pull_request_comment. The set may grow."`
+}
+
 // UsageThreshold reports that an organisation has used a large part of a limit.
 type UsageThreshold struct {
 	Metric  string `json:"metric" doc:"The limit: calls_per_month. The set may grow."`
@@ -214,4 +222,5 @@ func (WebhookDisabled) Kind() string          { return "webhook.disabled" }
 func (WebhookRecovered) Kind() string         { return "webhook.recovered" }
 func (KeyCreated) Kind() string               { return "key.created" }
 func (KeyRevoked) Kind() string               { return "key.revoked" }
+func (KeyLeaked) Kind() string                { return "key.leaked" }
 func (UsageThreshold) Kind() string           { return "usage.threshold" }

@@ -29,6 +29,8 @@ var tones = map[string]Tone{
 	"needs_email": ToneInfo, "needs_face_otp": ToneInfo, "wrong_2fa_code_retry": ToneWarn,
 	"completed_success": ToneOK, "completed_failed": ToneBad,
 	"open": ToneInfo, "in_progress": ToneInfo, "success": ToneOK, "exited": ToneNeutral, "expired": ToneNeutral,
+	// support access
+	"requested": ToneWarn, "granted": ToneInfo, "ended": ToneNeutral,
 	// the service
 	"normal": ToneOK,
 }

@@ -41,6 +41,10 @@ type (
 	Invitation string
 	// BrowserSession names a signed-in browser; it is not its cookie.
 	BrowserSession string
+	// Job names a job: work that is longer than a call.
+	Job string
+	// SupportAccess names an operator's request for access to an org, also once it is granted.
+	SupportAccess string
 )
 
 // Kind is satisfied by the identifier types of this package only.
@@ -58,10 +62,12 @@ func (Event) prefix() string    { return "evt_" }
 func (Delivery) prefix() string { return "whd_" }
 func (Request) prefix() string  { return "req_" }
 func (Audit) prefix() string    { return "aud_" }
+func (Job) prefix() string      { return "job_" }
 
 func (Person) prefix() string         { return "usr_" }
 func (Invitation) prefix() string     { return "inv_" }
 func (BrowserSession) prefix() string { return "bs_" }
+func (SupportAccess) prefix() string  { return "sa_" }
 
 // ErrMalformed is returned for text that is not an identifier of the requested kind.
 var ErrMalformed = errors.New("malformed identifier")

@@ -40,22 +40,24 @@ var (
 
 // The caller is unknown, or may not do this.
 var (
-	KeyMissing              = add(Kind{"key-missing", http.StatusUnauthorized, "API key missing", false, "Send the header Authorization: Bearer <API_KEY>."})
-	KeyInvalid              = add(Kind{"key-invalid", http.StatusUnauthorized, "API key invalid", false, "Check that you copied the whole key, and that it belongs to this service."})
-	KeyRevoked              = add(Kind{"key-revoked", http.StatusUnauthorized, "API key revoked", false, "Use another key of the organisation, or create a new one."})
-	KeyExpired              = add(Kind{"key-expired", http.StatusUnauthorized, "API key expired", false, "Create a new key."})
-	PlanRequired            = add(Kind{"plan-required", http.StatusPaymentRequired, "Not included in the plan", false, "Change the plan, or stay within what it includes."})
-	ScopeMissing            = add(Kind{"scope-missing", http.StatusForbidden, "Scope missing", false, "Use a key that has missingScope."})
-	ScopeEscalation         = add(Kind{"scope-escalation", http.StatusForbidden, "Scope escalation refused", false, "Request only scopes that the calling key has."})
-	MethodNotAllowedForKey  = add(Kind{"method-not-allowed-for-key", http.StatusForbidden, "Method not allowed for this key", false, "Use a key whose allow-list includes the method."})
-	CredentialsNotAccepted  = add(Kind{"credentials-not-accepted", http.StatusForbidden, "Not possible with the account's credentials", false, "Connect the account with credentials from accepted, or call a method that its credentials can call."})
-	AccountNotAllowedForKey = add(Kind{"account-not-allowed-for-key", http.StatusForbidden, "Account not allowed for this key", false, "Use a key whose allow-list includes the account."})
-	OrgSuspended            = add(Kind{"org-suspended", http.StatusForbidden, "Organisation suspended", false, "Ask the operator of the service why. Keys and sessions are kept, and work again when the suspension ends."})
-	SignedOut               = add(Kind{"signed-out", http.StatusUnauthorized, "Signed out", false, "Sign in again at /app/sign-in."})
-	MembershipMissing       = add(Kind{"membership-missing", http.StatusForbidden, "Not a member", false, "Set Stagedoor-Org to an organisation that the person belongs to."})
-	CrossOriginRefused      = add(Kind{"cross-origin-refused", http.StatusForbidden, "Request from another site refused", false, "Call from the dashboard's own pages, or use an API key instead of the cookie."})
-	RoleRequired            = add(Kind{"role-required", http.StatusForbidden, "Role required", false, "Ask a member who has requiredRole."})
-	KeySelfRevoke           = add(Kind{"key-self-revoke", http.StatusConflict, "A key cannot revoke itself", false, "Revoke it with another key of the organisation."})
+	KeyMissing               = add(Kind{"key-missing", http.StatusUnauthorized, "API key missing", false, "Send the header Authorization: Bearer <API_KEY>."})
+	KeyInvalid               = add(Kind{"key-invalid", http.StatusUnauthorized, "API key invalid", false, "Check that you copied the whole key, and that it belongs to this service."})
+	KeyRevoked               = add(Kind{"key-revoked", http.StatusUnauthorized, "API key revoked", false, "Use another key of the organisation, or create a new one."})
+	KeyExpired               = add(Kind{"key-expired", http.StatusUnauthorized, "API key expired", false, "Create a new key."})
+	PlanRequired             = add(Kind{"plan-required", http.StatusPaymentRequired, "Not included in the plan", false, "Change the plan, or stay within what it includes."})
+	ScopeMissing             = add(Kind{"scope-missing", http.StatusForbidden, "Scope missing", false, "Use a key that has missingScope."})
+	ScopeEscalation          = add(Kind{"scope-escalation", http.StatusForbidden, "Scope escalation refused", false, "Request only scopes that the calling key has."})
+	MethodNotAllowedForKey   = add(Kind{"method-not-allowed-for-key", http.StatusForbidden, "Method not allowed for this key", false, "Use a key whose allow-list includes the method."})
+	CredentialsNotAccepted   = add(Kind{"credentials-not-accepted", http.StatusForbidden, "Not possible with the account's credentials", false, "Connect the account with credentials from accepted, or call a method that its credentials can call."})
+	AccountNotAllowedForKey  = add(Kind{"account-not-allowed-for-key", http.StatusForbidden, "Account not allowed for this key", false, "Use a key whose allow-list includes the account."})
+	OrgSuspended             = add(Kind{"org-suspended", http.StatusForbidden, "Organisation suspended", false, "Ask the operator of the service why. Keys and sessions are kept, and work again when the suspension ends."})
+	SignedOut                = add(Kind{"signed-out", http.StatusUnauthorized, "Signed out", false, "Sign in again at /app/sign-in."})
+	MembershipMissing        = add(Kind{"membership-missing", http.StatusForbidden, "Not a member", false, "Set Stagedoor-Org to an organisation that the person belongs to."})
+	CrossOriginRefused       = add(Kind{"cross-origin-refused", http.StatusForbidden, "Request from another site refused", false, "Call from the dashboard's own pages, or use an API key instead of the cookie."})
+	ReauthenticationRequired = add(Kind{"reauthentication-required", http.StatusForbidden, "Sign in again", false, "Sign in again at /app/sign-in?fresh=1, then repeat the request."})
+	RoleRequired             = add(Kind{"role-required", http.StatusForbidden, "Role required", false, "Ask a member who has requiredRole."})
+	ConsentRequired          = add(Kind{"consent-required", http.StatusForbidden, "Consent required", false, "Request access to the organisation, and wait until one of its owners grants it."})
+	KeySelfRevoke            = add(Kind{"key-self-revoke", http.StatusConflict, "A key cannot revoke itself", false, "Revoke it with another key of the organisation."})
 )
 
 // The object does not exist, or belongs to another organisation, which looks the same.
@@ -70,9 +72,10 @@ var (
 	EventNotFound    = add(Kind{"event-not-found", http.StatusNotFound, "No such event", false, "Check the id; how long events are kept depends on the plan."})
 	MethodNotFound   = add(Kind{"method-not-found", http.StatusNotFound, "No such SDK method", false, "Use one of suggestions, or list the methods with GET /v1/sdk/methods."})
 	MemberNotFound   = add(Kind{"member-not-found", http.StatusNotFound, "No such member", false, "Check the id against GET /v1/org/members."})
+	AccessNotFound   = add(Kind{"access-not-found", http.StatusNotFound, "No such support access", false, "Check the id against GET /v1/org/support-access. A request expires after 7 days; the operator can send another one."})
 	InvitationGone   = add(Kind{"invitation-not-found", http.StatusNotFound, "No such invitation", false, "Check the id against GET /v1/org/members; invite again if it was used or has expired."})
 	BrowserNotFound  = add(Kind{"browser-session-not-found", http.StatusNotFound, "No such browser session", false, "Check the id against GET /v1/me/sessions."})
-	JobNotFound      = add(Kind{"job-not-found", http.StatusNotFound, "No such job", false, "Check the id; operators list jobs with GET /admin/v1/jobs."})
+	JobNotFound      = add(Kind{"job-not-found", http.StatusNotFound, "No such job", false, "Check the id against GET /v1/jobs; jobs are kept for 30 days. Operators list the jobs of the service with GET /admin/v1/jobs."})
 	ProxyNotFound    = add(Kind{"proxy-not-found", http.StatusNotFound, "No such proxy", false, "Check region and place; operators list proxies with GET /admin/v1/egress."})
 	LetterNotFound   = add(Kind{"dead-letter-not-found", http.StatusNotFound, "No such dead letter", false, "Check the id; operators list dead letters with GET /admin/v1/dead-letters."})
 	LogNotFound      = add(Kind{"log-not-found", http.StatusNotFound, "No such log", false, "Check the id; how long requests are kept depends on the plan."})
@@ -82,6 +85,14 @@ var (
 var (
 	LastOwner     = add(Kind{"last-owner", http.StatusConflict, "The last owner cannot go", false, "Make another member an owner first."})
 	AlreadyMember = add(Kind{"already-member", http.StatusConflict, "Already a member", false, "Change the member's role instead."})
+)
+
+// Jobs and their results.
+var (
+	LimitReached    = add(Kind{"limit-reached", http.StatusConflict, "Limit reached", false, "Wait until one is over, or end one; limit says how many there can be."})
+	JobNotStarted   = add(Kind{"job-not-started", http.StatusConflict, "The job has not started", true, "Wait until the job runs."})
+	ResultExpired   = add(Kind{"result-expired", http.StatusGone, "The result has expired", false, "Start the job again; results are kept for 7 days."})
+	JobsUnavailable = add(Kind{"jobs-unavailable", http.StatusServiceUnavailable, "Jobs are not available", false, "Ask the operator of the service to configure object storage."})
 )
 
 // Connecting an account.

@@ -24,7 +24,10 @@ const (
 	MeRead
 	MeWrite
 	UsageRead
-	AdminOrgs
+	AdminViewer
+	AdminSupport
+	AdminOperator
+	AdminOwner
 	end
 )
 
@@ -71,9 +74,21 @@ var definitions = [end]Definition{
 		"usage:read", "See usage, logs and errors",
 		"Read limits, usage, the request log and grouped errors.",
 	},
-	AdminOrgs: {
-		"admin:orgs", "Operate the service",
-		"Read and change every organisation, and control the nodes.",
+	AdminViewer: {
+		"admin:viewer", "See the service",
+		"Read the states and counts of all organisations and of the nodes.",
+	},
+	AdminSupport: {
+		"admin:support", "Ask for access",
+		"Request access to an organisation, and use it once an owner has granted it.",
+	},
+	AdminOperator: {
+		"admin:operator", "Operate the service",
+		"Change organisations, and control the nodes and their work.",
+	},
+	AdminOwner: {
+		"admin:owner", "Own the service",
+		"Delete organisations, create keys and invitations, and sign operators out.",
 	},
 }
 
@@ -97,7 +112,7 @@ func Parse(name string) (Scope, error) {
 	if strings.HasPrefix(name, adminPrefix) {
 		return Any, ErrInternal
 	}
-	for s := AccountsRead; s < AdminOrgs; s++ {
+	for s := AccountsRead; s < AdminViewer; s++ {
 		if definitions[s].Name == name {
 			return s, nil
 		}
@@ -122,8 +137,17 @@ func Everyday() Set {
 	return Of(AccountsRead, AccountsWrite, SDKCall, WebhooksRead, WebhooksWrite, MeRead, MeWrite, UsageRead)
 }
 
-// Internal returns the scopes of an operator's token, which is written as admin:*.
-func Internal() Set { return Of(AdminOrgs) }
+// Internal returns every scope of operators, which is written as admin:*. Package operator gives each role some of them.
+func Internal() Set { return Of(AdminViewer, AdminSupport, AdminOperator, AdminOwner) }
+
+// Role returns the role of operators that has the scope and no lower role has; empty for a customer scope.
+func (s Scope) Role() string {
+	role, ok := strings.CutPrefix(s.String(), adminPrefix)
+	if !ok {
+		return ""
+	}
+	return role
+}
 
 // FromNames rebuilds a set from stored names. It ignores names that this version does not know and internal ones, so a
 // key never gains a permission because an older or newer server reads it.

@@ -23,7 +23,7 @@ func TestEverydayHasEveryCustomerScope(t *testing.T) {
 // No spelling of an admin scope gets into a customer's set.
 func TestParseNeverYieldsAnInternalScope(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"admin:orgs", "admin:*", "admin:", "admin:anything"} {
+	for _, name := range []string{"admin:orgs", "admin:owner", "admin:*", "admin:", "admin:anything"} {
 		if _, err := scope.Parse(name); !errors.Is(err, scope.ErrInternal) {
 			t.Errorf("Parse(%q) = %v, want ErrInternal", name, err)
 		}
@@ -33,7 +33,7 @@ func TestParseNeverYieldsAnInternalScope(t *testing.T) {
 			t.Errorf("Parse(%q) = %v, want ErrUnknown", name, err)
 		}
 	}
-	if got := scope.FromNames([]string{"admin:orgs", "admin:*", "new:scope", "me:read"}); got != scope.Of(scope.MeRead) {
+	if got := scope.FromNames([]string{"admin:orgs", "admin:owner", "admin:*", "new:scope", "me:read"}); got != scope.Of(scope.MeRead) {
 		t.Errorf("FromNames kept %v", got.Names())
 	}
 	if scope.Everyday().Without(scope.Internal()) != scope.Everyday() {

@@ -176,7 +176,7 @@ var groupOf = map[string]string{
 	"connect": groupCreator, "accounts": groupCreator, "platforms": groupCreator, "sandbox": groupCreator,
 	"methods": groupCall, "call": groupCall, "api": groupCall, "explain": groupCall, "mcp": groupCall,
 	"listen": groupEvents, "tail": groupEvents, "trigger": groupEvents, "events": groupEvents, "webhooks": groupEvents, "verify": groupEvents,
-	"keys": groupOrg, "usage": groupOrg, "logs": groupOrg,
+	"keys": groupOrg, "usage": groupOrg, "logs": groupOrg, "export-org": groupOrg,
 	"version": groupSelf, "completion": groupSelf, "help": groupSelf,
 }
 

@@ -4,25 +4,33 @@ package bucket
 
 import (
 	"context"
+	"sync"
 
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 )
 
-// service is a part that works on buckets. Run ends after the last Hold has returned. Hold works on a bucket until its
-// context ends, or returns early if a newer lease has claimed the bucket.
-type service interface {
-	Run(ctx context.Context) error
-	Hold(ctx context.Context, bucket int, epoch int64)
-}
+// A part works on buckets. Run ends after the last Hold has returned. Hold works on a bucket until its context ends, or
+// returns early if a newer lease has claimed the bucket.
+type (
+	// writer calls claimed when holders of older leases cannot store events of the bucket any more.
+	writer interface {
+		Run(ctx context.Context) error
+		Hold(ctx context.Context, bucket int, epoch int64, claimed func())
+	}
+	sender interface {
+		Run(ctx context.Context) error
+		Hold(ctx context.Context, bucket int, epoch int64)
+	}
+)
 
 // Deps are the dependencies of Run.
 type Deps struct {
 	// Leases assigns the buckets, one slot each.
 	Leases *lease.Leases
 	// Ingest moves events from the log into the store. *ingest.Ingest implements it.
-	Ingest service
+	Ingest writer
 	// Webhooks delivers stored events. *webhook.Webhooks implements it.
-	Webhooks service
+	Webhooks sender
 }
 
 // Run works on the buckets that this node holds until ctx ends.
@@ -40,18 +48,21 @@ func Run(ctx context.Context, d Deps) error {
 	return err
 }
 
-// hold writes a bucket and sends its webhooks until it is released: the last batch is written before the last webhook
-// is sent. If either is fenced off, the other ends too, and the new owner takes the bucket with its next heartbeat.
+// hold writes a bucket and sends its webhooks until it is released. Sending starts when the bucket is claimed for writing:
+// it begins with what is stored then, and a node that froze in the middle of a batch could still store it before. It ends
+// after writing, so that the last batch is sent. If either is fenced off, the other ends too, and the new owner takes the
+// bucket with its next heartbeat.
 func (d Deps) hold(ctx context.Context, h lease.Held) {
 	writing, fenced := context.WithCancel(ctx)
+	defer fenced()
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		defer fenced()
-		d.Webhooks.Hold(sending, h.Slot, h.Epoch)
-	}()
-	d.Ingest.Hold(writing, h.Slot, h.Epoch)
+	var sent sync.WaitGroup
+	d.Ingest.Hold(writing, h.Slot, h.Epoch, func() {
+		sent.Go(func() {
+			defer fenced()
+			d.Webhooks.Hold(sending, h.Slot, h.Epoch)
+		})
+	})
 	stop()
-	<-sent
+	sent.Wait()
 }

@@ -42,13 +42,14 @@ type usage struct{}
 func (usage) Received(id.Org, int64)         {}
 func (usage) Delivered(id.Org, int64, int64) {}
 
-// fixture is a running node that stores and delivers the events of an account.
+// fixture is a node that stores and delivers the events of an account, once it is started.
 type fixture struct {
 	*testing.T
 	*accounttest.Fixture
 	db      *postgres.DB
 	store   *event.Store
 	log     eventlog.Log
+	outbox  *outbox.Outbox
 	account account.Account
 
 	mu sync.Mutex
@@ -142,14 +143,10 @@ func (f *fixture) watch(h *stream.Streams, observer string, w stream.Want) {
 	}()
 }
 
-// newNode starts a node on a database, with a webhook and with streams that stay open.
-func newNode(t *testing.T, database *testenv.Switch) *fixture {
+// newNode returns a node on a database, with a webhook and with streams that stay open, and the function that starts it.
+func newNode(t *testing.T, db *postgres.DB) (f *fixture, start func()) {
 	t.Helper()
-	f := &fixture{T: t, seen: map[string][]string{}}
-	var err error
-	f.db, err = postgres.Open(t.Context(), postgres.Config{URL: database.URL, MaxConns: 16, Name: "test"})
-	must.OK(t, err)
-	t.Cleanup(f.db.Close)
+	f = &fixture{T: t, db: db, seen: map[string][]string{}}
 	f.Fixture = accounttest.New(t, accounttest.Engines{DB: f.db}, nil)
 	quiet := slog.New(slog.DiscardHandler)
 	f.store = event.New(event.Deps{DB: f.db, Sealer: sealtest.NewMemory(), Seals: sealtest.Always, Log: quiet, Now: clock.Now})
@@ -162,13 +159,13 @@ func newNode(t *testing.T, database *testenv.Switch) *fixture {
 	t.Cleanup(public.Close)
 	config := webhook.Defaults()
 	config.FlushEvery = 20 * time.Millisecond
-	queue := outbox.New(f.db, clock.Now)
+	f.outbox = outbox.New(f.db, clock.Now)
 	hooks := webhook.New(webhook.Deps{
 		Config: config, DB: f.db, Events: f.store, Kinds: event.NewKinds(f.Catalog), Orgs: f.Orgs, Accounts: f.Accounts, Seal: f.Seal,
-		Audit: audit.New(f.db, sealtest.NewMemory(), clock.Now), Outbox: queue, Public: public, Bus: f.Bus, Usage: usage{}, Log: quiet, Now: clock.Now,
+		Audit: audit.New(f.db, sealtest.NewMemory(), clock.Now), Outbox: f.outbox, Public: public, Bus: f.Bus, Usage: usage{}, Log: quiet, Now: clock.Now,
 	})
 	writer := ingest.New(ingest.Deps{
-		Store: f.store, Events: log, Outbox: queue, Bus: f.Bus, Meter: usage{}, Orgs: f.Orgs, Committed: hooks.Committed, Log: quiet, Now: clock.Now,
+		Store: f.store, Events: log, Outbox: f.outbox, Bus: f.Bus, Meter: usage{}, Orgs: f.Orgs, Committed: hooks.Committed, Log: quiet, Now: clock.Now,
 	})
 	leases := lease.New(lease.Deps{
 		DB: f.db, Kind: "ingest", Slots: event.Buckets, Node: "node", Config: lease.Config{Beat: 200 * time.Millisecond}, Log: quiet, Now: clock.Now,
@@ -176,7 +173,6 @@ func newNode(t *testing.T, database *testenv.Switch) *fixture {
 	streams := stream.New(stream.Deps{Store: f.store, Wire: f.Bus, Redis: streamtest.NoRedis{}, Log: quiet, Now: clock.Now})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
-	running.Go(func() { _ = bucket.Run(ctx, bucket.Deps{Leases: leases, Ingest: writer, Webhooks: hooks}) })
 	running.Go(func() { _ = streams.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
 
@@ -191,7 +187,9 @@ func newNode(t *testing.T, database *testenv.Switch) *fixture {
 	must.OK(t, err)
 	f.watch(streams, "account", stream.Want{Org: f.account.Org, Account: f.account.ID, Days: 7, After: "0"})
 	f.watch(streams, "org", stream.Want{Org: f.account.Org, Days: 7, After: "0"})
-	return f
+	return f, func() {
+		running.Go(func() { _ = bucket.Run(ctx, bucket.Deps{Leases: leases, Ingest: writer, Webhooks: hooks}) })
+	}
 }
 
 // A node that runs while the database fails over to a replica that lags stores what was lost again from the log, if the
@@ -201,7 +199,11 @@ func TestFailoverToAReplicaThatLags(t *testing.T) {
 	t.Parallel()
 	primary := testenv.PrivatePostgres(t, io.Discard)
 	database := testenv.NewSwitch(t, primary)
-	f := newNode(t, database)
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: database.URL, MaxConns: 16, Name: "test"})
+	must.OK(t, err)
+	t.Cleanup(db.Close)
+	f, start := newNode(t, db)
+	start()
 	f.publish(1, 10)
 	f.awaitDelivery(10)
 	replica := testenv.NewReplica(t, primary)

@@ -20,7 +20,7 @@ type token struct {
 }
 
 func saveToken(ctx context.Context, to *postgres.DB, hash []byte, t token) error {
-	err := db.New(to.Pool()).InsertToken(ctx, db.InsertTokenParams{OrgID: t.org, Hash: hash, AccountID: string(t.account), KeyID: string(t.key), ExpiresAt: t.expires})
+	err := db.New(to).InsertToken(ctx, db.InsertTokenParams{OrgID: t.org, Hash: hash, AccountID: string(t.account), KeyID: string(t.key), ExpiresAt: t.expires})
 	if err != nil {
 		return fmt.Errorf("save a token of %s: %w", t.account, err)
 	}
@@ -30,7 +30,7 @@ func saveToken(ctx context.Context, to *postgres.DB, hash []byte, t token) error
 // redeemToken deletes a valid token and returns it. Of concurrent calls only one finds it.
 func redeemToken(ctx context.Context, from *postgres.DB, hash []byte, account id.Account, now time.Time) (t token,
 	found bool, err error) {
-	row, err := db.New(from.Pool()).TakeToken(ctx, db.TakeTokenParams{Hash: hash, AccountID: string(account), Now: now})
+	row, err := db.New(from).TakeToken(ctx, db.TakeTokenParams{Hash: hash, AccountID: string(account), Now: now})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return token{}, false, nil
 	}
@@ -41,7 +41,7 @@ func redeemToken(ctx context.Context, from *postgres.DB, hash []byte, account id
 }
 
 func deleteExpiredTokens(ctx context.Context, in *postgres.DB, now time.Time) error {
-	if err := db.New(in.Pool()).ForgetTokens(ctx, now); err != nil {
+	if err := db.New(in).ForgetTokens(ctx, now); err != nil {
 		return fmt.Errorf("delete expired tokens: %w", err)
 	}
 	return nil

@@ -124,7 +124,7 @@ func (w *Webhooks) addSecrets(ctx context.Context, org id.Org, account id.Accoun
 	if account == "" {
 		return nil
 	}
-	r, err := getRecord(ctx, w.deps.DB.Pool(), org, account)
+	r, err := getRecord(ctx, w.deps.DB, org, account)
 	switch {
 	case errors.Is(err, errNoWebhook()) && !named:
 		return nil
@@ -159,7 +159,7 @@ func (w *Webhooks) otherSecrets(ctx context.Context, r Reader, but id.Account, g
 	if len(text) < lastShown {
 		return list, nil
 	}
-	alike, err := secretsEndingIn(ctx, w.deps.DB.Pool(), r.Org, text[len(text)-lastShown:], but)
+	alike, err := secretsEndingIn(ctx, w.deps.DB, r.Org, text[len(text)-lastShown:], but)
 	if err != nil {
 		return nil, err
 	}

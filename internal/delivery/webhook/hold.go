@@ -99,11 +99,11 @@ func (w *Webhooks) takeOver(ctx context.Context, bucket int, epoch int64, h *hol
 
 // loadBucket claims a bucket in the database and starts its lanes from what is stored.
 func (w *Webhooks) loadBucket(ctx context.Context, bucket int, epoch int64) error {
-	checkpoint, clean, err := claimBucket(ctx, w.deps.DB.Pool(), bucket, epoch)
+	checkpoint, clean, err := claimBucket(ctx, w.deps.DB, bucket, epoch)
 	if err != nil {
 		return err
 	}
-	rows, err := readLanes(ctx, w.deps.DB.Pool(), bucket)
+	rows, err := readLanes(ctx, w.deps.DB, bucket)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (w *Webhooks) backlogs(ctx context.Context, bucket int, from time.Time, row
 	if len(names) == 0 {
 		return nil, nil
 	}
-	names, err = withWebhook(ctx, w.deps.DB.Pool(), names)
+	names, err = withWebhook(ctx, w.deps.DB, names)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (w *Webhooks) loadHooks(ctx context.Context, list []lane.HookLoad) {
 // readHooks reads webhooks by account. A webhook whose secret cannot be opened now is nil. Accounts without a webhook
 // are absent.
 func (w *Webhooks) readHooks(ctx context.Context, accounts []string) (map[string]*lane.Hook, error) {
-	rows, err := readHookRecords(ctx, w.deps.DB.Pool(), accounts)
+	rows, err := readHookRecords(ctx, w.deps.DB, accounts)
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func (w *Webhooks) describeOne(ctx context.Context, org id.Org, account id.Accou
 
 // Describe returns the webhooks of accounts with their health. Accounts without a webhook are absent.
 func (w *Webhooks) Describe(ctx context.Context, owner id.Org, accounts []id.Account) (map[id.Account]Webhook, error) {
-	records, err := readRecords(ctx, w.deps.DB.Pool(), owner, accounts)
+	records, err := readRecords(ctx, w.deps.DB, owner, accounts)
 	if err != nil || len(records) == 0 {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (w *Webhooks) Describe(ctx context.Context, owner id.Org, accounts []id.Acc
 	}
 	now := w.deps.Now()
 	since := org.ReadableSince(now, org.Unlimited)
-	last, err := lastDeliveries(ctx, w.deps.DB.Pool(), owner, names, since)
+	last, err := lastDeliveries(ctx, w.deps.DB, owner, names, since)
 	if err != nil {
 		return nil, err
 	}
@@ -351,7 +351,7 @@ func isValidSecret(text string) bool {
 // secret is sealed into the record.
 func (w *Webhooks) secretFor(ctx context.Context, next *record, given secret.String) (text secret.String, fresh bool, err error) {
 	if given.Empty() {
-		before, err := getRecord(ctx, w.deps.DB.Pool(), next.Org, id.Account(next.Account))
+		before, err := getRecord(ctx, w.deps.DB, next.Org, id.Account(next.Account))
 		if err == nil {
 			text, err = w.openSecret(ctx, &before)
 			return text, false, err
@@ -427,11 +427,11 @@ func (w *Webhooks) Leave(ctx context.Context, tx postgres.Tx, org id.Org, accoun
 // and statuses. It purges about most deliveries and reports whether that was all.
 func (w *Webhooks) Purge(ctx context.Context, org id.Org, account id.Account, most int) (done bool, err error) {
 	// A Put that ran while the account was being deleted may have created the webhook again.
-	if err := eraseRecord(ctx, w.deps.DB.Pool(), org, account); err != nil {
+	if err := eraseRecord(ctx, w.deps.DB, org, account); err != nil {
 		return false, err
 	}
 	w.publishChange(ctx, org, account)
-	return purgeDeliveries(ctx, w.deps.DB.Pool(), ref{org, account}, most)
+	return purgeDeliveries(ctx, w.deps.DB, ref{org, account}, most)
 }
 
 // Rotate generates a new signing secret. For the time of overlap, deliveries are signed with the old one as well.

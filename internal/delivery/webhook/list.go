@@ -77,7 +77,7 @@ type ListRow struct {
 // the next page starts; empty after the last page.
 func (w *Webhooks) List(ctx context.Context, r Reader, state State, after id.Account, limit int) (rows []ListRow, next id.Account, err error) {
 	w.flushLog(ctx)
-	found, err := listAccounts(ctx, w.deps.DB.Pool(), r, state, after, limit+1) // One more shows whether there is another page.
+	found, err := listAccounts(ctx, w.deps.DB, r, state, after, limit+1) // One more shows whether there is another page.
 	if err != nil || len(found) == 0 {
 		return nil, "", err
 	}
@@ -102,13 +102,13 @@ func (w *Webhooks) List(ctx context.Context, r Reader, state State, after id.Acc
 }
 
 func (w *Webhooks) CountByState(ctx context.Context, r Reader) (map[State]int, error) {
-	return countByState(ctx, w.deps.DB.Pool(), r)
+	return countByState(ctx, w.deps.DB, r)
 }
 
 // CountWaiting counts the events that webhooks of an organisation have not delivered yet, without those of paused
 // webhooks. It is an upper bound: a webhook that subscribes to some kinds skips the others.
 func (w *Webhooks) CountWaiting(ctx context.Context, org id.Org) (int64, error) {
-	cursors, err := laggingCursors(ctx, w.deps.DB.Pool(), org)
+	cursors, err := laggingCursors(ctx, w.deps.DB, org)
 	if err != nil || len(cursors) == 0 {
 		return 0, err
 	}
@@ -125,13 +125,13 @@ func (w *Webhooks) CountWaiting(ctx context.Context, org id.Org) (int64, error) 
 
 // States returns the state of each account's webhook; accounts without one are absent.
 func (w *Webhooks) States(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]string, error) {
-	return statesOf(ctx, w.deps.DB.Pool(), org, accounts)
+	return statesOf(ctx, w.deps.DB, org, accounts)
 }
 
 // FindDelivery finds a delivery by its id alone.
 func (w *Webhooks) FindDelivery(ctx context.Context, r Reader, one id.Delivery) (Delivery, error) {
 	w.flushLog(ctx)
-	found, err := findDelivery(ctx, w.deps.DB.Pool(), r.Org, one, w.readableSince(r.Days))
+	found, err := findDelivery(ctx, w.deps.DB, r.Org, one, w.readableSince(r.Days))
 	if err == nil && !r.canSee(found.Account) {
 		err = errNoDelivery()
 	}
@@ -169,7 +169,7 @@ func (w *Webhooks) DeliveriesOf(
 		q.after.At = w.deps.Now().Add(skew)
 	}
 	w.flushLog(ctx)
-	list, err = listDeliveriesOfEvents(ctx, w.deps.DB.Pool(), r.Org, q, limit+1) // One more shows whether there is another page.
+	list, err = listDeliveriesOfEvents(ctx, w.deps.DB, r.Org, q, limit+1) // One more shows whether there is another page.
 	if err == nil {
 		err = w.openSnippets(ctx, list)
 	}

@@ -97,7 +97,7 @@ func (w *Webhooks) Deliveries(ctx context.Context, org id.Org, account id.Accoun
 	for end := w.deps.Now().Add(f.Wait); ; {
 		w.flushLog(ctx)
 		// One more shows whether there is another page.
-		list, err = listDeliveries(ctx, w.deps.DB.Pool(), ref{org, account}, f, w.readableSince(days), limit+1)
+		list, err = listDeliveries(ctx, w.deps.DB, ref{org, account}, f, w.readableSince(days), limit+1)
 		if err != nil || len(list) > 0 || !w.deps.Now().Before(end) || !clock.Pause(ctx, lookEvery) {
 			break
 		}
@@ -129,11 +129,11 @@ func (w *Webhooks) Delivery(ctx context.Context, org id.Org, account id.Account,
 		return Delivery{}, err
 	}
 	w.flushLog(ctx)
-	d, err := getDelivery(ctx, w.deps.DB.Pool(), ref{org, account}, one, w.readableSince(days))
+	d, err := getDelivery(ctx, w.deps.DB, ref{org, account}, one, w.readableSince(days))
 	if err != nil {
 		return Delivery{}, err
 	}
-	return w.withSnippet(ctx, d)
+	return w.OpenSnippet(ctx, d)
 }
 
 // Redeliver sends the event of a delivery once more, as a side delivery. It returns the original delivery.
@@ -178,7 +178,7 @@ func (w *Webhooks) Replay(ctx context.Context, by audit.By, org id.Org, account 
 	if err != nil {
 		return Replay{}, err
 	}
-	if _, err := getRecord(ctx, w.deps.DB.Pool(), org, account); err != nil {
+	if _, err := getRecord(ctx, w.deps.DB, org, account); err != nil {
 		return Replay{}, err
 	}
 	filter, err := w.deps.Kinds.Filter(a.Environment, r.Events)

@@ -47,7 +47,7 @@ func (w *Webhooks) ListLanes(ctx context.Context, f LaneFilter, limit int) ([]La
 	if f.State != "" {
 		q.states = []lane.State{f.State}
 	}
-	rows, err := findLanes(ctx, w.deps.DB.Pool(), q, limit)
+	rows, err := findLanes(ctx, w.deps.DB, q, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func hostOf(address string) string {
 
 // CountLanes counts webhooks by the state of their lane, of all organisations or of one.
 func (w *Webhooks) CountLanes(ctx context.Context, org id.Org) (map[lane.State]int, error) {
-	return countLanes(ctx, w.deps.DB.Pool(), org)
+	return countLanes(ctx, w.deps.DB, org)
 }
 
 // LaneAction is something that operators do with many lanes.
@@ -138,7 +138,7 @@ func (w *Webhooks) OrderLanes(ctx context.Context, by audit.By, o LaneOrder) (La
 	if o.State != "" {
 		q.states = []lane.State{o.State}
 	}
-	rows, err := findLanes(ctx, w.deps.DB.Pool(), q, o.Limit+1)
+	rows, err := findLanes(ctx, w.deps.DB, q, o.Limit+1)
 	if err != nil {
 		return LaneResult{}, err
 	}

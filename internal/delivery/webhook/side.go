@@ -107,7 +107,7 @@ func (w *Webhooks) startDueSideDeliveries(ctx context.Context) {
 		return
 	}
 	w.sideRuns.startListing()
-	list, err := dueSideDeliveries(ctx, w.deps.DB.Pool(), buckets, w.deps.Now(), w.deps.Config.SideDeliveries)
+	list, err := dueSideDeliveries(ctx, w.deps.DB, buckets, w.deps.Now(), w.deps.Config.SideDeliveries)
 	if err != nil {
 		if ctx.Err() == nil {
 			w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read side deliveries", slog.Any(logkey.Error, err))
@@ -154,11 +154,11 @@ func (w *Webhooks) runRange(ctx context.Context, e *sideDelivery) error {
 	hook, ok := found[e.account]
 	switch {
 	case !ok:
-		return deleteSideDelivery(ctx, w.deps.DB.Pool(), e)
+		return deleteSideDelivery(ctx, w.deps.DB, e)
 	case hook == nil, e.kind != sideRedeliver && (isStopped(hook.Row) || w.isHostDown(e.org, hook.Host)):
 		return w.postpone(ctx, e, later)
 	case e.kind != sideRedeliver && w.deps.Now().Sub(e.since) > w.deps.Config.Lane.GiveUp:
-		return deleteSideDelivery(ctx, w.deps.DB.Pool(), e)
+		return deleteSideDelivery(ctx, w.deps.DB, e)
 	}
 	filter := event.StoredFilter(e.events)
 	for e.cursor < e.to {
@@ -173,11 +173,11 @@ func (w *Webhooks) runRange(ctx context.Context, e *sideDelivery) error {
 		if err != nil || !done {
 			return err
 		}
-		if wanted, err := saveSideProgress(ctx, w.deps.DB.Pool(), e); err != nil || !wanted {
+		if wanted, err := saveSideProgress(ctx, w.deps.DB, e); err != nil || !wanted {
 			return err
 		}
 	}
-	return deleteSideDelivery(ctx, w.deps.DB.Pool(), e)
+	return deleteSideDelivery(ctx, w.deps.DB, e)
 }
 
 func isStopped(r *lane.Row) bool {
@@ -192,7 +192,7 @@ func (w *Webhooks) isHostDown(org id.Org, host string) bool {
 
 func (w *Webhooks) postpone(ctx context.Context, e *sideDelivery, wait time.Duration) error {
 	e.nextAt = w.deps.Now().Add(wait)
-	_, err := saveSideProgress(ctx, w.deps.DB.Pool(), e)
+	_, err := saveSideProgress(ctx, w.deps.DB, e)
 	return err
 }
 
@@ -204,7 +204,7 @@ func (w *Webhooks) deliverPage(
 	var skip []int64
 	if e.onlyFailed {
 		to := min(page[len(page)-1].Seq, e.to)
-		if skip, err = deliveredAmong(ctx, w.deps.DB.Pool(), e, w.readableSince(org.Unlimited), page[0].Seq, to); err != nil {
+		if skip, err = deliveredAmong(ctx, w.deps.DB, e, w.readableSince(org.Unlimited), page[0].Seq, to); err != nil {
 			return false, err
 		}
 	}
@@ -223,11 +223,11 @@ func (w *Webhooks) deliverPage(
 		})
 		if !ok || result.Aborted {
 			// The next holder of the bucket continues from here.
-			_, err := saveSideProgress(context.WithoutCancel(ctx), w.deps.DB.Pool(), e)
+			_, err := saveSideProgress(context.WithoutCancel(ctx), w.deps.DB, e)
 			return false, err
 		}
 		if eventDone := w.applyResult(e, ev, result); !eventDone {
-			_, err := saveSideProgress(ctx, w.deps.DB.Pool(), e)
+			_, err := saveSideProgress(ctx, w.deps.DB, e)
 			return false, err
 		}
 	}

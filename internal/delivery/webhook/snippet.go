@@ -60,8 +60,8 @@ func (w *Webhooks) openSnippets(ctx context.Context, list []Delivery) error {
 	return nil
 }
 
-// withSnippet returns a delivery with its snippet opened.
-func (w *Webhooks) withSnippet(ctx context.Context, d Delivery) (Delivery, error) {
+// OpenSnippet returns a delivery that was read with its snippet opened.
+func (w *Webhooks) OpenSnippet(ctx context.Context, d Delivery) (Delivery, error) {
 	list := []Delivery{d}
 	err := w.openSnippets(ctx, list)
 	return list[0], err

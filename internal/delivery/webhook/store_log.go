@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	copyStatement = `COPY webhook_delivery (at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet)
-	FROM STDIN (FORMAT binary)`
-	copyColumns = 14
+	copyColumns     = "(at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet)"
+	copyColumnCount = 14
 )
 
 // copyDeliveries writes deliveries with COPY. It uses the memory of rows.
@@ -24,8 +23,7 @@ func copyDeliveries(ctx context.Context, tx postgres.Tx, list []Delivery, rows *
 	rows.Reset()
 	for i := range list {
 		d := &list[i]
-		rows.Row(copyColumns)
-		rows.Time(d.At)
+		rows.Row(d.At, copyColumnCount)
 		rows.Int64(d.Seq)
 		rows.Int64(d.Took.Microseconds())
 		rows.Int32(int32(d.Attempt))
@@ -35,7 +33,7 @@ func copyDeliveries(ctx context.Context, tx postgres.Tx, list []Delivery, rows *
 			rows.Text(text)
 		}
 	}
-	return rows.Send(ctx, tx.Conn(), copyStatement)
+	return rows.Send(ctx, tx, "webhook_delivery", copyColumns)
 }
 
 // clearDeletedResponses clears the responses of deliveries whose account was deleted while they were in flight. It

@@ -222,7 +222,7 @@ func (w *Webhooks) Trim(ctx context.Context, orgs []string, keep int) (int64, er
 func (w *Webhooks) upkeep(ctx context.Context) {
 	_, err := w.days.Upkeep(ctx, 1, 2, org.MaxRetentionDays+1)
 	if err == nil {
-		err = forgetDeleted(ctx, w.deps.DB.Pool(), w.deps.Now().Add(-time.Hour))
+		err = forgetDeleted(ctx, w.deps.DB, w.deps.Now().Add(-time.Hour))
 	}
 	if err != nil && ctx.Err() == nil {
 		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook upkeep failed", slog.Any(logkey.Error, err))
@@ -274,7 +274,7 @@ func (w *Webhooks) reloadHook(org id.Org, account string) {
 func (w *Webhooks) pollLoop(ctx context.Context) {
 	since, seen := w.deps.Now().Add(-overlap), map[ref]time.Time{}
 	every(ctx, w.deps.Config.PollEvery, nil, func(ctx context.Context) {
-		list, newest, err := changedSince(ctx, w.deps.DB.Pool(), since)
+		list, newest, err := changedSince(ctx, w.deps.DB, since)
 		if err != nil {
 			if ctx.Err() == nil {
 				w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read webhook changes", slog.Any(logkey.Error, err))

@@ -1,7 +1,10 @@
 package eventlog_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -107,5 +110,35 @@ func TestStatesRequestsEachStreamOnce(t *testing.T) {
 	must.OK(t, observer.Flush())
 	if n, _, err := requests.Pending(); err != nil || n != streams {
 		t.Fatalf("%d requests for %d streams (%v)", n, streams, err)
+	}
+}
+
+// A log that keeps the streams as they are writes to a stream as soon as another node has created it, and changes none of
+// its settings.
+func TestWritersKeepTheStreams(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateJetStream(t)
+	writer := func(c eventlog.Config) *eventlog.JetStream {
+		c.URL, c.KeepStreams, c.MaxBytes = server.URL, true, 1<<20
+		return open(t, c)
+	}
+	early := writer(eventlog.Config{Patience: time.Second})
+	if err := early.Publish(t.Context(), 1, "a", []byte("a")); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("publish before there is a stream: %v", err)
+	}
+	if _, err := early.State(t.Context(), 1); err == nil {
+		t.Error("there is a stream already")
+	}
+	reader := open(t, eventlog.Config{URL: server.URL, MaxBytes: 64 << 20})
+	_, err := reader.State(t.Context(), 1)
+	must.OK(t, err)
+	for i, log := range []*eventlog.JetStream{early, writer(eventlog.Config{})} {
+		must.OK(t, log.Publish(t.Context(), 1, fmt.Sprint("b", i), make([]byte, 1<<10)))
+		must.OK(t, log.Probe(t.Context()))
+	}
+	stream, err := admin(t, server.URL).Stream(t.Context(), "EVT_00")
+	must.OK(t, err)
+	if has := stream.CachedInfo().Config.MaxBytes; has != 64<<20 {
+		t.Errorf("the maximum size of the stream is %d", has)
 	}
 }

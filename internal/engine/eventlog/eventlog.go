@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/natslink"
 )
 
 // Entry is the data of one call of Publish.
@@ -49,7 +50,8 @@ type Log interface {
 	// Read follows the given buckets, each from the entry after its position, in order. To make sure that the positions
 	// are of this log, call State after Read and compare its epoch with the one that was stored with the positions.
 	Read(ctx context.Context, after map[int]uint64) (Reader, error)
-	// State returns the state of the part of the log that a bucket is in, and creates that part if it does not exist.
+	// State returns the state of the part of the log that a bucket is in, and creates that part if it does not exist,
+	// unless Config.KeepStreams is set.
 	State(ctx context.Context, bucket int) (State, error)
 	// States is State for many buckets, with as few requests as possible.
 	States(ctx context.Context, buckets []int) (map[int]State, error)
@@ -90,7 +92,8 @@ type Config struct {
 	// URL names the NATS servers.
 	URL secret.String
 	// Name identifies the connection in the server's list of connections.
-	Name string
+	Name   string
+	Access natslink.Access
 	// Buckets is the number of buckets, which are numbered from 0. Default: 256.
 	Buckets int
 	// Streams is the number of streams that the buckets are distributed over. Default: 1. More streams help only on
@@ -101,6 +104,9 @@ type Config struct {
 	Replicas int
 	// MaxBytes limits the size of one stream on disk; beyond it Publish fails with ErrFull. Default: 1 GiB.
 	MaxBytes int64
+	// KeepStreams means that this node neither creates nor changes streams, and waits until another node has created
+	// them. A role that may change a stream can also read it, by having its messages published elsewhere.
+	KeepStreams bool
 	// Patience is how long Publish retries. Default: 15 s, because the election of a leader takes up to 9 s.
 	Patience time.Duration
 	// Log may be nil.

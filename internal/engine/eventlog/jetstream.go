@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
+	"github.com/stagedoor/stagedoor/internal/engine/natslink"
 )
 
 // JetStream is the log on NATS. Its streams are named EVT_00, EVT_01 and so on, and the subject of a bucket is
@@ -46,24 +47,13 @@ type stream struct {
 }
 
 // Open prepares the connection. It does not wait for the server. Streams are created, or adjusted to the settings, at
-// first use.
+// first use, unless KeepStreams is set.
 func Open(c Config) (*JetStream, error) {
 	c = c.withDefaults()
 	l := &JetStream{Config: c, reconnected: make(chan struct{})}
-	conn, err := nats.Connect(c.URL.Reveal(),
-		nats.Name(c.Name),
-		nats.RetryOnFailedConnect(true),
-		nats.MaxReconnects(-1),
-		nats.ReconnectWait(250*time.Millisecond),
-		nats.ReconnectBufSize(-1), // fail while disconnected: Publish retries itself
-		nats.PingInterval(5*time.Second),
-		nats.MaxPingsOutstanding(2),
-		nats.ReconnectHandler(func(*nats.Conn) { l.signalReconnected() }),
-		// Without a handler the client prints to stderr. The callers get the errors anyway.
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
-	)
+	conn, err := natslink.Connect(c.URL, c.Name, c.Access, c.Log, nats.ReconnectHandler(func(*nats.Conn) { l.signalReconnected() }))
 	if err != nil {
-		return nil, fmt.Errorf("NATS_URL cannot be used; it looks like nats://host:4222: %w", err)
+		return nil, err
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
@@ -290,7 +280,8 @@ func (l *JetStream) markUnverified(s *stream) {
 	}
 }
 
-// ensureStream creates the stream, or adjusts it to the settings, unless that was done before.
+// ensureStream creates the stream, or adjusts it to the settings, unless that was done before. With KeepStreams it only
+// checks that the stream exists.
 func (l *JetStream) ensureStream(ctx context.Context, s *stream) error {
 	select {
 	case s.lock <- struct{}{}:
@@ -303,6 +294,8 @@ func (l *JetStream) ensureStream(ctx context.Context, s *stream) error {
 	}
 	info, err := l.streamInfo(ctx, s)
 	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound) && l.KeepStreams:
+		return fmt.Errorf("stream %s does not exist: no worker has created it yet", s.name)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		created, err := l.js.CreateStream(ctx, l.streamConfig(s, jetstream.StreamConfig{}))
 		if err != nil {
@@ -311,7 +304,7 @@ func (l *JetStream) ensureStream(ctx context.Context, s *stream) error {
 		l.Log.LogAttrs(ctx, slog.LevelInfo, "stream created", slog.String(logkey.Stream, s.name), slog.Time(logkey.Epoch, created.CachedInfo().Created))
 	case err != nil:
 		return fmt.Errorf("read stream %s: %w", s.name, err)
-	default:
+	case !l.KeepStreams:
 		l.adjustStream(ctx, s, info.Config)
 	}
 	s.ready = true

@@ -86,7 +86,8 @@ func (d *Days) Make(ctx context.Context, wanted ...Day) error {
 			if slices.Contains(found, day) {
 				continue
 			}
-			if err := d.createPartition(ctx, tx, day); err != nil {
+			// The service's role does not own the table, so functions create and drop partitions.
+			if _, err := tx.Exec(ctx, "SELECT add_day($1, $2)", d.table, day.Start()); err != nil {
 				return err
 			}
 			found = append(found, day)
@@ -102,22 +103,6 @@ func (d *Days) Make(ctx context.Context, wanted ...Day) error {
 // lacks reports whether any of the wanted days was not found.
 func lacks(found, wanted []Day) bool {
 	return slices.ContainsFunc(wanted, func(d Day) bool { return !slices.Contains(found, d) })
-}
-
-// createPartition creates a table and then attaches it. Unlike CREATE TABLE … PARTITION OF, this blocks neither readers
-// nor writers of the parent.
-func (d *Days) createPartition(ctx context.Context, tx Tx, day Day) error {
-	whole, part := pgx.Identifier{d.table}.Sanitize(), d.partition(day)
-	from, to := day.Start().Format(time.RFC3339), (day + 1).Start().Format(time.RFC3339)
-	for _, statement := range []string{
-		"CREATE TABLE " + part + " (LIKE " + whole + " INCLUDING ALL)",
-		"ALTER TABLE " + whole + " ATTACH PARTITION " + part + " FOR VALUES FROM ('" + from + "') TO ('" + to + "')",
-	} {
-		if _, err := tx.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // dropShare limits one run to dropping 1/dropShare of the existing days. Normally one day expires at a time. If many
@@ -145,7 +130,7 @@ func (d *Days) dropBefore(ctx context.Context, before Day) error {
 			if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+dropLockTimeout+"'"); err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+d.partition(day))
+			_, err := tx.Exec(ctx, "SELECT drop_day($1, $2)", d.table, day.Start())
 			return err
 		})
 		if err != nil {
@@ -170,18 +155,17 @@ func (d *Days) Trim(ctx context.Context, orgs []string, keep int) (deleted int64
 		return 0, err
 	}
 	slices.Sort(found)
+	// The positions in a day are those of other rows in other days, so both conditions name the day.
+	statement := fmt.Sprintf(`DELETE FROM %[1]s WHERE at >= $3 AND at < $4 AND org_id = ANY ($1)
+		AND ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE at >= $3 AND at < $4 AND org_id = ANY ($1) LIMIT $2))`, pgx.Identifier{d.table}.Sanitize())
 	for _, day := range found {
 		if day >= DayOf(now)-Day(keep) {
 			break
 		}
-		statement := "DELETE FROM " + d.partition(day) + " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " + d.partition(day) + " WHERE org_id = ANY ($1) LIMIT $2))"
 		for {
-			tag, err := d.db.pool.Exec(ctx, statement, orgs, trimBatch)
-			if isUndefinedTable(err) {
-				break // another node has dropped the day
-			}
+			tag, err := d.db.Exec(ctx, statement, orgs, trimBatch, day.Start(), (day + 1).Start())
 			if err != nil {
-				return deleted, fmt.Errorf("trim a partition of %s: %w", d.table, err)
+				return deleted, fmt.Errorf("trim a day of %s: %w", d.table, err)
 			}
 			if deleted += tag.RowsAffected(); tag.RowsAffected() < trimBatch {
 				break
@@ -191,14 +175,9 @@ func (d *Days) Trim(ctx context.Context, orgs []string, keep int) (deleted int64
 	return deleted, nil
 }
 
-func isUndefinedTable(err error) bool {
-	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.Code == "42P01"
-}
-
 // partition returns the quoted name of a day's partition.
-func (d *Days) partition(day Day) string {
-	return pgx.Identifier{d.table + "_" + day.Start().Format(dayLayout)}.Sanitize()
+func partition(table string, day Day) string {
+	return pgx.Identifier{table + "_" + day.Start().Format(dayLayout)}.Sanitize()
 }
 
 // querier is a pool or a transaction.
@@ -225,9 +204,8 @@ func (d *Days) list(ctx context.Context, q querier) ([]Day, error) {
 	return days, nil
 }
 
-// MissingDay reports whether err means that a row belongs to a day without a partition. PostgreSQL reports that as a
-// check violation without the name of a constraint.
+// MissingDay reports whether err, an error of Rows.Send, means that a row belongs to a day without a partition.
 func MissingDay(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.Code == "23514" && pg.ConstraintName == ""
+	return ok && pg.Code == "42P01" // undefined_table
 }

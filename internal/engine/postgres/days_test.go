@@ -57,20 +57,35 @@ func TestDaysAreMadeAndDroppedPerTable(t *testing.T) {
 			t.Errorf("%s: %v, %v", table, got, err)
 		}
 	}
-	if err := exec("INSERT INTO diary VALUES ($1, 1), ($2, 2)", noon.AddDate(0, 0, 2), noon.AddDate(0, 0, 7)); err != nil {
+	copied := func(n int32, at ...time.Time) error {
+		var rows postgres.Rows
+		for _, one := range at {
+			rows.Row(one, 2)
+			rows.Int32(n)
+		}
+		return db.Tx(t.Context(), func(tx postgres.Tx) error { return rows.Send(t.Context(), tx, "diary", "(at, n)") })
+	}
+	second, seventh := noon.AddDate(0, 0, 2), noon.AddDate(0, 0, 7)
+	if err := copied(1, second, seventh, second, second); err != nil {
 		t.Error(err)
 	}
-	if err := exec("INSERT INTO diary VALUES ($1, 1)", noon); !postgres.MissingDay(err) {
+	if err := copied(2, seventh, noon); !postgres.MissingDay(err) {
 		t.Errorf("row without a partition: %v", err)
 	}
-	if err := exec("INSERT INTO diary VALUES ($1, 100)", noon.AddDate(0, 0, 7)); err == nil || postgres.MissingDay(err) {
+	if err := copied(100, seventh); err == nil || postgres.MissingDay(err) {
 		t.Errorf("row that violates a constraint: %v", err)
 	}
 	if err := postgres.NewDays(db, "diary", slog.New(slog.DiscardHandler)).Make(t.Context(), postgres.DayOf(noon), postgres.DayOf(noon)); err != nil {
 		t.Error(err)
 	}
-	if err := exec("INSERT INTO diary VALUES ($1, 1)", noon); err != nil {
+	if err := copied(3, noon); err != nil {
 		t.Error(err)
+	}
+	rows, err := db.Pool().Query(t.Context(), "SELECT to_char(at, 'MM-DD') || ' ' || n FROM diary ORDER BY 1")
+	must.OK(t, err)
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if want := []string{"02-27 3", "03-01 1", "03-01 1", "03-01 1", "03-06 1"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("the rows are %q, %v; want %q", got, err, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 // Package postgres connects to PostgreSQL, the system of record: the connection pool, transactions (DB.Tx), migrations
-// (Migrate), daily partitions (Days), bulk inserts (Rows), and what errors mean (Unavailable, ErrOutcomeUnknown). It
-// knows no tables of the product; each package has its own generated queries, which run on a DB or a Tx (query.go).
+// (Migrate), daily partitions (Days), bulk inserts (Rows), deletions in all tables (TablesWith, DeleteRows), locks
+// (TryLock), and what errors mean (Unavailable, ErrOutcomeUnknown). It knows no tables of the product; each package has
+// its own generated queries, which run on a DB or a Tx (query.go).
 package postgres
 
 import (
@@ -9,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,6 +40,9 @@ type Config struct {
 	Tracer pgx.QueryTracer
 	// Patient removes the timeouts of statements, locks and idle transactions, for migrations.
 	Patient bool
+	// RequireOrg makes a statement fail whose context names no organisation. Without it, the statement sees the rows of
+	// all organisations, for commands and tests.
+	RequireOrg bool
 	// Deadline is how long a statement may take as seen from here. Default: the server's statement timeout and a few
 	// seconds more; none if Patient.
 	Deadline time.Duration
@@ -44,7 +50,8 @@ type Config struct {
 
 // DB is a pool of connections. It is safe for concurrent use.
 type DB struct {
-	pool *pgxpool.Pool
+	pool       *pgxpool.Pool
+	requireOrg bool
 	// clock replaces the server's clock in tests; nil otherwise.
 	clock func() time.Time
 }
@@ -62,6 +69,9 @@ const (
 func Open(ctx context.Context, c Config) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(c.URL.Reveal())
 	if err != nil {
+		if file, ok := errors.AsType[*fs.PathError](err); ok { // sslrootcert, sslcert or sslkey
+			return nil, fmt.Errorf("DATABASE_URL names a file that cannot be read: %w", file)
+		}
 		// The parser's error contains the URL, including the password.
 		return nil, errors.New("DATABASE_URL is not a PostgreSQL URL; it looks like postgres://user:password@host:5432/name")
 	}
@@ -104,13 +114,30 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open postgres pool: %w", err)
 	}
-	return &DB{pool: pool}, nil
+	return &DB{pool: pool, requireOrg: c.RequireOrg}, nil
+}
+
+// ClearText returns the hosts of the URL to which connections may be unencrypted. With sslmode=prefer, the default, they
+// may: an attacker on the way can refuse encryption.
+func ClearText(u secret.String) (hosts []string) {
+	cfg, err := pgconn.ParseConfig(u.Reveal())
+	if err != nil {
+		return nil // Open reports it
+	}
+	tries := append([]*pgconn.FallbackConfig{{Host: cfg.Host, TLSConfig: cfg.TLSConfig}}, cfg.Fallbacks...)
+	for _, one := range tries {
+		if one.TLSConfig == nil && !slices.Contains(hosts, one.Host) {
+			hosts = append(hosts, one.Host)
+		}
+	}
+	return hosts
 }
 
 // Close closes the pool. It waits for running queries.
 func (db *DB) Close() { db.pool.Close() }
 
-// Pool returns the pool, for the job queue and for what needs a connection of its own. Queries run on the DB itself.
+// Pool returns the pool, for the job queue and for what needs a connection of its own. Queries run on the DB itself: on
+// the pool they see no rows of an organisation, unless the role owns the tables.
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 
 // rowQuerier is a pool or a transaction.
@@ -131,9 +158,25 @@ func (db *DB) Now(ctx context.Context, q rowQuerier) (time.Time, error) {
 	return now, nil
 }
 
+// Identity returns a text that is the same for all connections to one database, whatever their address, and different
+// for any other database.
+func (db *DB) Identity(ctx context.Context) (string, error) {
+	var name string
+	err := db.pool.QueryRow(ctx, `SELECT (pg_control_system()).system_identifier::text || '/' || oid::text
+		FROM pg_database WHERE datname = current_database()`).Scan(&name)
+	if err != nil {
+		return "", fmt.Errorf("read the identity of the database: %w", err)
+	}
+	return name, nil
+}
+
 // WithClock returns the same database with another clock for Now, so that a test can move time. SQL functions such as
 // now() still use the server's clock.
-func (db *DB) WithClock(now func() time.Time) *DB { return &DB{pool: db.pool, clock: now} }
+func (db *DB) WithClock(now func() time.Time) *DB {
+	other := *db
+	other.clock = now
+	return &other
+}
 
 // Ping returns an error unless the database answers.
 func (db *DB) Ping(ctx context.Context) error {
@@ -166,7 +209,11 @@ func (db *DB) Tx(ctx context.Context, do func(tx Tx) error) error {
 var ErrOutcomeUnknown = errors.New("the transaction may have been committed")
 
 func (db *DB) tryTx(ctx context.Context, do func(tx Tx) error) error {
-	tx, err := db.pool.Begin(ctx)
+	options, err := db.begin(ctx, "")
+	if err != nil {
+		return err
+	}
+	tx, err := db.pool.BeginTx(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -183,10 +230,16 @@ func (db *DB) tryTx(ctx context.Context, do func(tx Tx) error) error {
 	return err
 }
 
+// snapshot is how the transaction of a snapshot begins.
+const snapshot = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
 // Snapshot runs do in a read-only transaction that sees one consistent state of the database.
 func (db *DB) Snapshot(ctx context.Context, do func(tx Tx) error) error {
-	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	if err := pgx.BeginTxFunc(ctx, db.pool, options, func(tx Tx) error { return do(namedTx{tx}) }); err != nil {
+	options, err := db.begin(ctx, snapshot)
+	if err == nil {
+		err = pgx.BeginTxFunc(ctx, db.pool, options, func(tx Tx) error { return do(namedTx{tx}) })
+	}
+	if err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	return nil
@@ -195,6 +248,10 @@ func (db *DB) Snapshot(ctx context.Context, do func(tx Tx) error) error {
 // SnapshotWithin is Snapshot with a time limit. The time starts when a connection is available: waiting for one of a
 // few busy connections says nothing about the health of the database. Only ctx bounds that wait.
 func (db *DB) SnapshotWithin(ctx context.Context, atMost time.Duration, do func(ctx context.Context, tx Tx) error) error {
+	options, err := db.begin(ctx, snapshot)
+	if err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("snapshot: %w", err)
@@ -202,7 +259,6 @@ func (db *DB) SnapshotWithin(ctx context.Context, atMost time.Duration, do func(
 	defer conn.Release()
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	if err := pgx.BeginTxFunc(ctx, conn, options, func(tx Tx) error { return do(ctx, namedTx{tx}) }); err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}

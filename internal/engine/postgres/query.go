@@ -15,17 +15,33 @@ import (
 // the query that failed ("account.Get: no rows in result set"), so callers wrap it only to add what the name lacks.
 
 func (db *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	tag, err := db.pool.Exec(ctx, sql, args...)
+	results, err := db.send(ctx, sql, args)
+	if err != nil {
+		return pgconn.CommandTag{}, nameQuery(sql, err)
+	}
+	tag, err := results.Exec()
+	if end := results.Close(); err == nil {
+		err = end
+	}
 	return tag, nameQuery(sql, err)
 }
 
 func (db *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	rows, err := db.pool.Query(ctx, sql, args...)
-	return namedRows{rows, sql}, nameQuery(sql, err)
+	results, err := db.send(ctx, sql, args)
+	if err != nil {
+		return nil, nameQuery(sql, err)
+	}
+	rows, err := results.Query()
+	if err != nil {
+		_ = results.Close()
+		return nil, nameQuery(sql, err)
+	}
+	return &tenantRows{Rows: rows, results: results, sql: sql}, nil
 }
 
 func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	return namedRow{db.pool.QueryRow(ctx, sql, args...), sql}
+	results, err := db.send(ctx, sql, args)
+	return tenantRow{results, sql, err}
 }
 
 // namedTx, namedRows and namedRow add the name of the query to errors.

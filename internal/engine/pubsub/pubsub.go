@@ -10,14 +10,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/natslink"
 )
 
 // Config names the NATS servers.
@@ -25,7 +26,10 @@ type Config struct {
 	// URL may hold credentials and may list several servers, separated by commas.
 	URL secret.String
 	// Name identifies this connection in the server's list of connections.
-	Name string
+	Name   string
+	Access natslink.Access
+	// Log may be nil.
+	Log *slog.Logger
 }
 
 // Bus is a connection to NATS that reconnects for as long as it is open. It is safe for concurrent use.
@@ -37,20 +41,14 @@ type Bus struct {
 }
 
 // Open prepares the connection. It does not wait for the server, so a node can start while NATS is down.
-// It fails only if the URL cannot be used.
+// It fails only if the URL or a file cannot be used.
 func Open(c Config) (*Bus, error) {
 	b := &Bus{}
-	conn, err := nats.Connect(c.URL.Reveal(),
-		nats.Name(c.Name),
-		nats.RetryOnFailedConnect(true),
-		nats.MaxReconnects(-1),
-		nats.ReconnectWait(250*time.Millisecond),
-		nats.ReconnectBufSize(-1), // fail while disconnected: a message that arrives late is worthless
-		nats.PingInterval(5*time.Second),
-		nats.MaxPingsOutstanding(2),
+	conn, err := natslink.Connect(c.URL, c.Name, c.Access, c.Log,
 		nats.ConnectHandler(func(*nats.Conn) { b.runHandlers(&b.connected) }),
 		nats.ReconnectHandler(func(*nats.Conn) { b.runHandlers(&b.connected) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			natslink.LogRefusal(c.Log, err)
 			// The client reports ErrSlowConsumer when it drops messages because a subscription's buffer is full.
 			if errors.Is(err, nats.ErrSlowConsumer) {
 				b.runHandlers(&b.lossy)
@@ -58,7 +56,7 @@ func Open(c Config) (*Bus, error) {
 		}),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("NATS_URL cannot be used; it looks like nats://host:4222: %w", err)
+		return nil, err
 	}
 	b.conn = conn
 	return b, nil

@@ -7,9 +7,12 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +31,10 @@ type Config struct {
 	URL secret.String
 	// Name identifies the connections in CLIENT LIST.
 	Name string
+	// CAFile has the certificates of the authorities that sign the server's certificate. Default: those of the system.
+	// CertFile and KeyFile are the node's own certificate; they are read for every connection. Any of them requires a URL
+	// that begins with rediss://.
+	CAFile, CertFile, KeyFile string
 }
 
 // Client is a pair of connections that all callers share. Commands of concurrent callers are pipelined. It is safe for
@@ -39,8 +46,9 @@ type Client struct {
 	mu sync.Mutex
 	// dialling is closed when the current dial has ended; nil if there is none.
 	dialling chan struct{}
-	// lastDial is when the last dial ended.
+	// lastDial is when the last dial ended, and lastErr why it failed.
 	lastDial time.Time
+	lastErr  error
 	closing  bool
 }
 
@@ -59,7 +67,10 @@ func Open(c Config) (*Client, error) {
 	option, err := rueidis.ParseURL(c.URL.Reveal())
 	if err != nil {
 		// The parser's error contains the URL, including the password.
-		return nil, errors.New("REDIS_URL is not a Redis URL; it looks like redis://:password@host:6379/0")
+		return nil, errors.New("REDIS_URL is not a Redis URL; it looks like redis://:password@host:6379/0 or, with TLS, rediss://:password@host:6379/0")
+	}
+	if err := c.secure(&option); err != nil {
+		return nil, err
 	}
 	option.ClientName = c.Name
 	option.DisableCache = true
@@ -68,6 +79,57 @@ func Open(c Config) (*Client, error) {
 	option.ConnWriteTimeout = writeTimeout
 	option.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 10 * time.Second}
 	return &Client{option: option}, nil
+}
+
+// secure adds the certificates to the options.
+func (c Config) secure(option *rueidis.ClientOption) error {
+	if option.TLSConfig == nil {
+		if c.CAFile != "" || c.CertFile != "" {
+			return errors.New("REDIS_URL does not use TLS, but there are certificates for it: begin it with rediss://")
+		}
+		return nil
+	}
+	if c.CAFile != "" {
+		text, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return fmt.Errorf("STAGEDOOR_REDIS_CA_FILE: %w", err)
+		}
+		option.TLSConfig.RootCAs = x509.NewCertPool()
+		if !option.TLSConfig.RootCAs.AppendCertsFromPEM(text) {
+			return errors.New("STAGEDOOR_REDIS_CA_FILE has no certificate in PEM form")
+		}
+	}
+	if c.CertFile != "" {
+		read := func() (*tls.Certificate, error) {
+			own, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+			if err != nil {
+				return nil, fmt.Errorf("STAGEDOOR_REDIS_CERT_FILE, STAGEDOOR_REDIS_KEY_FILE: %w", err)
+			}
+			return &own, nil
+		}
+		if _, err := read(); err != nil {
+			return err
+		}
+		option.TLSConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return read() }
+	}
+	option.Sentinel.TLSConfig = option.TLSConfig
+	return nil
+}
+
+// ClearText returns the hosts of the URL to which connections are not encrypted.
+func ClearText(u secret.String) (hosts []string) {
+	option, err := rueidis.ParseURL(u.Reveal())
+	if err != nil || option.TLSConfig != nil {
+		return nil // Open reports the error
+	}
+	for _, address := range option.InitAddress {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			host = address // the path of a Unix socket
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts
 }
 
 // Close closes the connections. Later commands return ErrUnavailable.
@@ -111,8 +173,11 @@ func (c *Client) dial() (<-chan struct{}, error) {
 		close(done)
 		return done, nil
 	}
-	if c.closing || time.Since(c.lastDial) < redialAfter {
+	if c.closing {
 		return nil, ErrUnavailable
+	}
+	if time.Since(c.lastDial) < redialAfter {
+		return nil, errors.Join(ErrUnavailable, c.lastErr)
 	}
 	c.dialling = done
 	go func() {
@@ -120,7 +185,7 @@ func (c *Client) dial() (<-chan struct{}, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		defer close(done)
-		c.dialling, c.lastDial = nil, time.Now()
+		c.dialling, c.lastDial, c.lastErr = nil, time.Now(), err
 		switch {
 		case err != nil:
 		case c.closing:

@@ -191,7 +191,7 @@ func TestKindsIncludeTheWholeCatalogue(t *testing.T) {
 	t.Parallel()
 	k := kinds(t)
 	list := k.List(environment.Sandbox)
-	equal(t, 77, len(list))
+	equal(t, 80, len(list))
 	equal(t, catalog.Ephemeral, k.Class(environment.Sandbox, "typing"))
 	equal(t, catalog.Durable, k.Class(environment.Sandbox, "message"))
 }

@@ -154,8 +154,8 @@ type Batch struct {
 }
 
 const (
-	copyStatement = `COPY event (at, seq, tx, org_id, source, id, kind, upstream_id, body) FROM STDIN (FORMAT binary)`
-	copyColumns   = 9
+	copyColumns     = "(at, seq, tx, org_id, source, id, kind, upstream_id, body)"
+	copyColumnCount = 9
 )
 
 // Commit stores a batch atomically and returns the events' position in the streams of orgs (Stored.Tx). It fails with
@@ -222,14 +222,13 @@ func (s *Store) commit(ctx context.Context, b *Batch, bodies [][]byte, rows *pos
 		for i := range b.Events {
 			b.Events[i].appendRow(rows, position, bodies[i])
 		}
-		return rows.Send(ctx, tx.Conn(), copyStatement)
+		return rows.Send(ctx, tx, "event", copyColumns)
 	})
 }
 
-// appendRow appends the event as a row of copyStatement.
+// appendRow appends the event as a row of copyColumns.
 func (e *NewEvent) appendRow(to *postgres.Rows, tx int64, body []byte) {
-	to.Row(copyColumns)
-	to.Time(e.At)
+	to.Row(e.At, copyColumnCount)
 	to.Int64(e.Seq)
 	to.Int64(tx)
 	to.Text(string(e.Org))

@@ -202,23 +202,23 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 			w.g.metrics.repeated.Inc()
 			continue
 		}
-		sandbox, err := w.g.isTestOrg(ctx, r.Org)
-		if err != nil && errors.Is(err, problem.OrgNotFound.New("")) {
-			w.g.metrics.repeated.Inc() // the org no longer exists, and nothing of it is kept
-			continue
-		}
+		of, err := w.g.readOrg(ctx, r.Org)
 		if err != nil {
 			return nil, err
+		}
+		if of.gone {
+			w.g.metrics.repeated.Inc()
+			continue
 		}
 		h.advance(r, at)
 		if r.key != "" {
 			w.added[event.FrameKey{Source: r.Source, DedupKey: r.key}] = true
 		}
 		touched[r.Source] = h
-		e := event.NewEvent{DedupKey: r.key, Sandbox: sandbox, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at,
+		e := event.NewEvent{DedupKey: r.key, Sandbox: of.sandbox, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at,
 			ID: id.New[id.Event](), Kind: r.Kind}}
 		start := len(bodies)
-		bodies = event.AppendEnvelope(bodies, envelope(&e.Stored, r, sandbox, h.Purged))
+		bodies = event.AppendEnvelope(bodies, envelope(&e.Stored, r, of.sandbox, h.Purged))
 		e.Body = bodies[start:len(bodies):len(bodies)]
 		b.Events = append(b.Events, e)
 	}
@@ -306,17 +306,36 @@ func envelope(s *event.Stored, r *pendingRecord, sandbox, purged bool) *event.En
 	}
 }
 
-// isTestOrg reports whether an org's accounts are test accounts.
-func (g *Ingest) isTestOrg(ctx context.Context, org id.Org) (bool, error) {
-	if is, known := g.isTest[org]; known {
-		return is, nil
+// owner is what Ingest must know of an org.
+type owner struct {
+	// sandbox means that its accounts are test accounts.
+	sandbox bool
+	// gone means that nothing of the org is kept: it was destroyed, or its rows are being deleted.
+	gone   bool
+	readAt time.Time
+}
+
+// ownersFor is how long what was read of orgs is used. It is less than the time in which the rows of an org are deleted
+// (erasure.Config.Settle), so that no row is written after the last is deleted.
+const ownersFor = time.Minute
+
+func (g *Ingest) readOrg(ctx context.Context, org id.Org) (owner, error) {
+	now := g.deps.Now()
+	if of, known := g.owners[org]; known && now.Sub(of.readAt) < ownersFor {
+		return of, nil
 	}
+	of := owner{readAt: now}
 	o, err := g.deps.Orgs.Get(ctx, org)
-	if err != nil {
-		return false, err
+	switch {
+	case errors.Is(err, problem.OrgNotFound.New("")):
+		of.gone = true
+	case err != nil:
+		return owner{}, err
+	default:
+		of.sandbox, of.gone = o.Environment.IsTest(), o.Deletion != nil && o.Deletion.StartedAt != nil
 	}
-	g.isTest[org] = o.Environment.IsTest()
-	return g.isTest[org], nil
+	g.owners[org] = of
+	return of, nil
 }
 
 // maxLiveMessage bounds a live message, in bytes. NATS accepts a megabyte.

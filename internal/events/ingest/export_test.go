@@ -101,3 +101,6 @@ func (s *Stepper) Trim(ctx context.Context) error {
 	}
 	return s.trimmer.trim(ctx)
 }
+
+// OwnersFor is how long what was read of orgs is used.
+const OwnersFor = ownersFor

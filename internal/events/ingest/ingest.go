@@ -74,7 +74,7 @@ type meter interface {
 	Received(org id.Org, events int64)
 }
 
-// orgs reads orgs; implemented by *org.Orgs. What it returns of their environment is cached.
+// orgs reads orgs; implemented by *org.Orgs.
 type orgs interface {
 	Get(ctx context.Context, org id.Org) (org.Org, error)
 }
@@ -110,7 +110,7 @@ type Ingest struct {
 	heads map[string]*head
 	// ringSize is how many dedup keys a head remembers.
 	ringSize int
-	isTest   map[id.Org]bool
+	owners   map[id.Org]owner
 	// reader reads the log; nil if no bucket is held or the log is unavailable.
 	reader *logReader
 	// dirty means that the set of buckets has changed, so the reader must be opened again.
@@ -143,7 +143,7 @@ type bucketChange struct {
 func New(d Deps) *Ingest {
 	return &Ingest{
 		deps: d, changes: make(chan bucketChange), metrics: newMetrics(d.Registry),
-		owned: map[int]*bucket{}, heads: map[string]*head{}, ringSize: event.MaxDedupKeys, isTest: map[id.Org]bool{},
+		owned: map[int]*bucket{}, heads: map[string]*head{}, ringSize: event.MaxDedupKeys, owners: map[id.Org]owner{},
 	}
 }
 
@@ -151,12 +151,14 @@ func New(d Deps) *Ingest {
 const claimRetry = 200 * time.Millisecond
 
 // Hold writes a bucket until ctx ends, and returns when its last batch is done. It returns early if a newer lease has
-// claimed the bucket. Run must be running.
-func (g *Ingest) Hold(ctx context.Context, slot int, epoch int64) {
+// claimed the bucket. It calls claimed when it has claimed the bucket itself, before it writes anything. Run must be
+// running.
+func (g *Ingest) Hold(ctx context.Context, slot int, epoch int64, claimed func()) {
 	p, ok := g.claim(ctx, slot, epoch)
 	if !ok {
 		return
 	}
+	claimed()
 	take := bucketChange{take: &p, done: make(chan struct{})}
 	select {
 	case g.changes <- take:
@@ -363,6 +365,8 @@ func (g *Ingest) markWritten(b *event.Batch) {
 }
 
 func (g *Ingest) upkeep(ctx context.Context) error {
+	now := g.deps.Now()
+	maps.DeleteFunc(g.owners, func(_ id.Org, of owner) bool { return now.Sub(of.readAt) >= ownersFor })
 	return errors.Join(g.deps.Outbox.Settle(ctx), g.deps.Store.Upkeep(ctx))
 }
 

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,7 +37,11 @@ type fixture struct {
 	store  *event.Store
 	outbox *outbox.Outbox
 
+	// ahead is how far the clock of nodes is ahead.
+	ahead atomic.Int64
+
 	mu        sync.Mutex
+	deletion  *org.Deletion
 	live      map[string]int
 	committed []event.Stored
 	changed   chan struct{}
@@ -85,7 +90,9 @@ func (r *fixture) Received(id.Org, int64) {}
 // Get returns the fixture's org in the sandbox and all others in the live environment.
 func (r *fixture) Get(_ context.Context, of id.Org) (org.Org, error) {
 	if of == r.org {
-		return org.Org{ID: of, Environment: environment.Sandbox}, nil
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return org.Org{ID: of, Environment: environment.Sandbox, Deletion: r.deletion}, nil
 	}
 	return org.Org{ID: of, Environment: environment.Live}, nil
 }
@@ -103,15 +110,15 @@ func (r *fixture) recordCommitted(list []event.Stored) {
 // node runs an Ingest that holds buckets under an epoch until stop is called.
 func (r *fixture) node(epoch int64, buckets ...int) (stop func()) {
 	g := ingest.New(ingest.Deps{
-		Store: r.store, Events: r.log, Outbox: r.outbox, Bus: r, Meter: r, Committed: r.recordCommitted, Log: quiet(), Now: now,
-		Orgs: r,
+		Store: r.store, Events: r.log, Outbox: r.outbox, Bus: r, Meter: r, Committed: r.recordCommitted, Log: quiet(),
+		Now: func() time.Time { return now().Add(time.Duration(r.ahead.Load())) }, Orgs: r,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
 	loop, end := context.WithCancel(context.WithoutCancel(ctx))
 	var holds, run sync.WaitGroup
 	run.Go(func() { _ = g.Run(loop) })
 	for _, b := range buckets {
-		holds.Go(func() { g.Hold(ctx, b, epoch) })
+		holds.Go(func() { g.Hold(ctx, b, epoch, func() {}) })
 	}
 	return sync.OnceFunc(func() {
 		cancel()

@@ -11,6 +11,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/events/ingest"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // A purge deletes the data of an account's events, in several steps; ids, kinds, times and sequence numbers stay.
@@ -91,4 +94,44 @@ func TestPurgedEventsKeepNoData(t *testing.T) {
 	kept, err := r.store.After(t.Context(), r.org, other, 0, now().Add(-time.Hour), 10)
 	r.must(err)
 	wantContiguous(t, kept, numbers(1, 2))
+}
+
+// Records of an org whose rows are being deleted are dropped, also by a node that knew the org before. Otherwise rows of
+// it would stay for ever.
+func TestRecordsOfADestroyedOrgAreDropped(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	source := string(id.New[id.Account]())
+	other := sourceInBucket(event.Bucket(source))
+	kept := testenv.AddOrg(t, r.db)
+	stop := r.node(1, event.Bucket(source))
+	defer stop()
+	r.publish("1", r.record(source, 1))
+	r.waitForEvents(source, 1)
+
+	started := now()
+	r.mu.Lock()
+	r.deletion = &org.Deletion{RequestedAt: started, PurgeAt: started, StartedAt: &started}
+	r.mu.Unlock()
+	r.ahead.Store(int64(ingest.OwnersFor))
+	r.publish("2", r.record(source, 2))
+	last := r.record(other, 1)
+	last.Org = kept
+	r.publish("3", last)
+	testenv.Await(t, "the record of another org is stored", func() bool {
+		list, err := r.store.After(t.Context(), kept, other, 0, now().Add(-time.Hour), 10)
+		return err == nil && len(list) == 1
+	})
+	if list := r.waitForEvents(source, 1); len(list) != 1 {
+		t.Errorf("%d events, want 1: a record of the destroyed org was stored", len(list))
+	}
+}
+
+// sourceInBucket returns the id of an account in a bucket.
+func sourceInBucket(bucket int) string {
+	for {
+		if source := string(id.New[id.Account]()); event.Bucket(source) == bucket {
+			return source
+		}
+	}
 }

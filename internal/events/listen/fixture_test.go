@@ -108,7 +108,7 @@ func (r *fixture) ingest() {
 		}
 	})
 	for bucket := range event.Buckets {
-		holds.Go(func() { g.Hold(holding, bucket, 1) })
+		holds.Go(func() { g.Hold(holding, bucket, 1, func() {}) })
 	}
 	r.t.Cleanup(func() {
 		drop()

@@ -38,6 +38,8 @@ const (
 	FormatPlain = 1
 	// FormatSealed means that contents of accounts are sealed.
 	FormatSealed = 2
+	// FormatKeyed means that audit entries have keyed hashes.
+	FormatKeyed = 3
 )
 
 // RoleAPI is the role of nodes that answer calls.

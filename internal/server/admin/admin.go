@@ -1,16 +1,14 @@
 // Package admin is the server for operators, on the internal listener only: the admin API with everything that
 // operators see and decide, and the console, which is a web page on top of it (console.go).
 //
-// Its token comes from the settings and carries admin:*; customers' keys are unknown here. Operators see objects and
-// their states but never their contents: no session, cookie, payload or secret. Changes to an org are recorded in the
-// org's audit log, changes to the service in a separate log. Start reading at New.
+// Operators are people who sign in to the console, and programs with a token (package operator); customers' keys are
+// unknown here. Every operation declares the least role that it needs, as its scope. Operators see objects and their
+// states but never their contents: no session, cookie, payload or secret, and names of accounts only with the consent of
+// their org (access.go). Changes to an org are recorded in the org's audit log, changes to the service in a separate log.
+// Start reading at New.
 package admin
 
 import (
-	"cmp"
-	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -19,14 +17,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
-	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
+	"github.com/stagedoor/stagedoor/internal/operate/operator"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
@@ -40,18 +36,24 @@ import (
 
 // Config holds the settings of the server.
 type Config struct {
-	// Token authenticates operators.
-	Token secret.String
-	// URL is the address of the internal listener, PublicURL that of the dashboard and of the pages about problems.
+	// URL is the address at which operators reach the internal listener, PublicURL that of the dashboard and of the pages
+	// about problems.
 	URL, PublicURL string
+	// OIDC is the identity provider of operators; there is none if the issuer is empty. Key encrypts the cookie of a
+	// pending sign-in.
+	OIDC OIDC
+	Key  secret.String
 	// Node is the name of this process, Version the version that it runs.
 	Node, Version string
 }
 
 // Deps are the dependencies of the server.
 type Deps struct {
-	Config   Config
-	DB       *postgres.DB
+	Config    Config
+	DB        *postgres.DB
+	Operators *operator.Operators
+	// Client is used for requests to the identity provider.
+	Client   *http.Client
 	Orgs     *org.Orgs
 	Keys     *apikey.Keys
 	Members  *member.Members
@@ -84,10 +86,13 @@ type Admin struct {
 }
 
 // New builds the table of operations and the console.
-func New(d Deps) *Admin {
+func New(d Deps) (*Admin, error) {
 	a := &Admin{deps: d}
-	who := newOperators(d.Config.Token, d.Now)
-	a.console = newConsole(a, who)
+	who := newAuthenticator(d.Operators, d.Now)
+	var err error
+	if a.console, err = newConsole(a, who); err != nil {
+		return nil, err
+	}
 	a.table = endpoint.New(endpoint.Deps{
 		Config: endpoint.Config{
 			Title: "Stagedoor admin", Version: "1.0.0", Description: "For operators.",
@@ -98,6 +103,7 @@ func New(d Deps) *Admin {
 	})
 	a.orgRoutes()
 	a.accessRoutes()
+	a.operatorRoutes()
 	a.invitationRoutes()
 	a.accountRoutes()
 	a.fleetRoutes()
@@ -109,7 +115,7 @@ func New(d Deps) *Admin {
 	a.keyringRoutes()
 	a.controlRoutes()
 	a.auditRoutes()
-	return a
+	return a, nil
 }
 
 // ServeHTTP serves the console and the admin API.
@@ -124,78 +130,3 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *Admin) Operations() []endpoint.Operation { return a.table.Operations() }
 
 func (a *Admin) OpenAPI() ([]byte, error) { return a.table.OpenAPI() }
-
-// operators authenticates the operator token, and browsers that have signed in with it.
-type operators struct {
-	hash [sha256.Size]byte
-	pass passes
-	// wrong limits the wrong tokens of each source, across those of all sources together.
-	wrong, across ratelimit.Pace
-}
-
-// Limits on wrong tokens per minute: from one source, and from all sources together.
-const (
-	wrongPerMinute = 60
-	wrongOfAll     = 300
-)
-
-func newOperators(token secret.String, now func() time.Time) *operators {
-	return &operators{
-		hash: sha256.Sum256([]byte(token.Reveal())), pass: newPasses(token, now),
-		wrong: ratelimit.New(wrongPerMinute, time.Minute, now), across: ratelimit.New(wrongOfAll, time.Minute, now),
-	}
-}
-
-func (o *operators) Authenticate(ctx context.Context, token string) (endpoint.Identity, error) {
-	source := endpoint.From(ctx).Origin.Source
-	if o.guessing(source) {
-		return endpoint.Identity{}, problem.QuotaExceeded.New("Too many wrong tokens were sent from this network. Try again later.").
-			After(retryGuess).With("reason", "auth_failures").With("limit", wrongPerMinute).With("current", wrongPerMinute)
-	}
-	if !o.isToken(token) {
-		o.missed(source)
-		return endpoint.Identity{}, problem.KeyInvalid.New("This is not the operator token.")
-	}
-	return operator(""), nil
-}
-
-// retryGuess is the number of seconds after which a source over its limit may try again.
-const retryGuess = 2
-
-// guessing reports whether a token from a source must be refused unread: the source has sent too many wrong tokens, or all
-// sources together have and it sent some of them. A source that sent none is always served, so that others cannot lock an
-// operator out.
-func (o *operators) guessing(source string) bool {
-	return o.wrong.Spent(source) || o.across.Spent("") && !o.wrong.Unused(source)
-}
-
-// missed records a wrong token from a source.
-func (o *operators) missed(source string) {
-	o.wrong.Take(source)
-	o.across.Take("")
-}
-
-// isToken reports whether a token is the operator token, in constant time.
-func (o *operators) isToken(token string) bool {
-	given := sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(given[:], o.hash[:]) == 1
-}
-
-// identify authenticates a browser by its cookie.
-func (o *operators) identify(_ *http.Request, value string) (endpoint.Identity, error) {
-	p, ok := o.pass.read(value)
-	if !ok {
-		return endpoint.Identity{}, problem.SignedOut.New("Sign in again at /ops/sign-in.")
-	}
-	return operator(p.Name), nil
-}
-
-func operator(name string) endpoint.Identity {
-	name = cmp.Or(name, "operator")
-	return endpoint.Identity{Scopes: scope.Internal(), Kind: audit.ActorOperator, ID: "admin", Label: name}
-}
-
-// Refresh returns the identity unchanged: the token changes only with a restart.
-func (o *operators) Refresh(_ context.Context, id endpoint.Identity) (endpoint.Identity, error) {
-	return id, nil
-}

@@ -21,7 +21,7 @@ type auditInput struct {
 	Own    bool      `query:"own" doc:"Only changes to the service itself by operators."`
 	Action string    `query:"action" maxLength:"64"`
 	Kind   string    `query:"actorKind" enum:"key,member,operator,system,creator"`
-	Actor  string    `query:"actorId" maxLength:"64"`
+	Actor  string    `query:"actorId" maxLength:"255"`
 	Target string    `query:"target" maxLength:"128"`
 	Since  time.Time `query:"since"`
 	Until  time.Time `query:"until"`
@@ -56,7 +56,7 @@ type actorBody struct {
 
 func (a *Admin) auditRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "listAllAudit", Method: http.MethodGet, Path: "/admin/v1/audit", Tag: "Audit", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		ID: "listAllAudit", Method: http.MethodGet, Path: "/admin/v1/audit", Tag: "Audit", Status: http.StatusOK, Scope: scope.AdminViewer,
 		Summary:     "List audit entries of all organisations",
 		Description: "Who changed what, in all organisations and in the service itself. Each organisation can read its own entries.",
 	}, a.listAudit)

@@ -10,7 +10,6 @@ import (
 	"unicode"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
@@ -64,7 +63,7 @@ type setBannerInput struct {
 
 func (a *Admin) controlRoutes() {
 	op := func(o endpoint.Operation) endpoint.Operation {
-		o.Tag, o.Scope, o.Status = "Control", scope.AdminOrgs, http.StatusOK
+		o.Tag, o.Scope, o.Status = "Control", leastRole(o), http.StatusOK
 		return o
 	}
 	endpoint.Typed(a.table, op(endpoint.Operation{

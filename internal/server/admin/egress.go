@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -57,7 +56,7 @@ type undrainInput struct{ ProxyRef }
 
 func (a *Admin) egressRoutes() {
 	op := func(o endpoint.Operation) endpoint.Operation {
-		o.Tag, o.Scope, o.Status = "Egress", scope.AdminOrgs, http.StatusOK
+		o.Tag, o.Scope, o.Status = "Egress", leastRole(o), http.StatusOK
 		return o
 	}
 	notFound := []problem.Kind{problem.ProxyNotFound}

@@ -1,21 +1,17 @@
 package admin
 
-import (
-	"time"
+import "time"
 
-	"github.com/stagedoor/stagedoor/internal/base/secret"
-)
+// Authenticator exports authenticator for tests.
+type Authenticator struct{ *authenticator }
 
-// Operators exports operators for tests.
-type Operators struct{ *operators }
-
-// NewOperators returns an authenticator for a token.
-func NewOperators(token secret.String, now func() time.Time) Operators {
-	return Operators{newOperators(token, now)}
+// NewAuthenticator returns an authenticator that only counts wrong tokens.
+func NewAuthenticator(now func() time.Time) Authenticator {
+	return Authenticator{newAuthenticator(nil, now)}
 }
 
 // Guessing reports whether tokens of a source are refused.
-func (o Operators) Guessing(source string) bool { return o.guessing(source) }
+func (a Authenticator) Guessing(source string) bool { return a.guessing(source) }
 
 // Missed records a wrong token from a source.
-func (o Operators) Missed(source string) { o.missed(source) }
+func (a Authenticator) Missed(source string) { a.missed(source) }

@@ -6,12 +6,15 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/operate/operator"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 type operatorOutput struct {
 	Body struct {
-		Name    string `json:"name" doc:"The name with which the operator signed in; operator if the token was sent directly."`
+		Name    string `json:"name" doc:"The operator's email address, the name that was entered with a token, or token for a program."`
+		Role    string `json:"role" enum:"viewer,support,operator,owner"`
+		Person  bool   `json:"person" doc:"Whether the operator signed in at the identity provider."`
 		Node    string `json:"node" doc:"The node that answers."`
 		Version string `json:"version"`
 	}
@@ -34,18 +37,20 @@ type nodeBody struct {
 
 func (a *Admin) fleetRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "getOperator", Method: http.MethodGet, Path: "/admin/v1/me", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		ID: "getOperator", Method: http.MethodGet, Path: "/admin/v1/me", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminViewer,
 		Summary: "Get the current operator and node",
 	}, a.getOperator)
 	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "listNodes", Method: http.MethodGet, Path: "/admin/v1/nodes", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		ID: "listNodes", Method: http.MethodGet, Path: "/admin/v1/nodes", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminViewer,
 		Summary: "List nodes", Description: "The processes that are alive.",
 	}, a.listNodes)
 }
 
 func (a *Admin) getOperator(ctx context.Context, _ *struct{}) (*operatorOutput, error) {
 	out := &operatorOutput{}
-	out.Body.Name, out.Body.Node, out.Body.Version = endpoint.From(ctx).Identity.Label, a.deps.Config.Node, a.deps.Config.Version
+	who := endpoint.From(ctx).Identity
+	out.Body.Name, out.Body.Role, out.Body.Person = who.Label, string(operator.RoleOf(who.Scopes)), who.ID != operator.TokenID
+	out.Body.Node, out.Body.Version = a.deps.Config.Node, a.deps.Config.Version
 	return out, nil
 }
 

@@ -32,9 +32,10 @@ type inviteOutput struct {
 
 func (a *Admin) invitationRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "inviteToOrg", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/invitations", Tag: "Organisations", Status: http.StatusCreated, Scope: scope.AdminOrgs,
-		Audit: "member.invite", Problems: []problem.Kind{problem.OrgNotFound, problem.AlreadyMember},
-		Summary: "Invite a member to an organisation", Description: "For the first owner, or after the last owner has left. Members invite all others.",
+		ID: "inviteToOrg", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/invitations", Tag: "Organisations", Status: http.StatusCreated, Scope: scope.AdminOwner,
+		Audit: "member.invite", Problems: []problem.Kind{problem.OrgNotFound, problem.AlreadyMember, problem.ConsentRequired},
+		Summary: "Invite a member to an organisation", Description: "For the first owner, or after the last owner has left. Members invite all others. " +
+			"If the organisation has an owner, it needs the access that the owner granted you, unless a member has the address.",
 		Example: map[string]any{"email": "ada@example.com", "role": "owner"},
 	}, a.inviteToOrg)
 }

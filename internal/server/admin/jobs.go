@@ -11,7 +11,6 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
@@ -48,8 +47,7 @@ type jobBody struct {
 	ScheduledAt stamp.Time  `json:"scheduledAt"`
 	AttemptedAt *stamp.Time `json:"attemptedAt"`
 	FinalizedAt *stamp.Time `json:"finalizedAt"`
-	LastError   *string     `json:"lastError" doc:"The start of the error of the last failed attempt."`
-	FailedAt    *stamp.Time `json:"failedAt"`
+	FailedAt    *stamp.Time `json:"failedAt" doc:"When the last failed attempt failed. Its error may contain what a platform sent, so it is only in the log of the node."`
 }
 
 type jobInput struct {
@@ -64,7 +62,7 @@ type jobOutput struct {
 
 func (a *Admin) jobRoutes() {
 	op := func(o endpoint.Operation) endpoint.Operation {
-		o.Tag, o.Scope, o.Status = "Jobs", scope.AdminOrgs, http.StatusOK
+		o.Tag, o.Scope, o.Status = "Jobs", leastRole(o), http.StatusOK
 		return o
 	}
 	notFound := []problem.Kind{problem.JobNotFound}
@@ -148,17 +146,13 @@ func (a *Admin) changeJob(ctx context.Context, job int64, do func(context.Contex
 	return out, nil
 }
 
-// shownError bounds the part of an error that is shown, in bytes.
-const shownError = 300
-
 func viewJob(j *rivertype.JobRow) jobBody {
 	b := jobBody{
 		ID: j.ID, Kind: j.Kind, Queue: j.Queue, State: string(j.State), Attempt: j.Attempt, MaxAttempts: j.MaxAttempts, CreatedAt: stamp.Time(j.CreatedAt),
 		ScheduledAt: stamp.Time(j.ScheduledAt), AttemptedAt: (*stamp.Time)(j.AttemptedAt), FinalizedAt: (*stamp.Time)(j.FinalizedAt),
 	}
 	if n := len(j.Errors); n > 0 {
-		last := j.Errors[n-1]
-		b.LastError, b.FailedAt = endpoint.NilIfEmpty(last.Error[:min(len(last.Error), shownError)]), stamp.Optional(last.At)
+		b.FailedAt = stamp.Optional(j.Errors[n-1].At)
 	}
 	return b
 }

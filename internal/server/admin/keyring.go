@@ -39,7 +39,7 @@ type orgKeyBody struct {
 
 func (a *Admin) keyringRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "getKeyring", Method: http.MethodGet, Path: "/admin/v1/keyring", Tag: "Keys", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		ID: "getKeyring", Method: http.MethodGet, Path: "/admin/v1/keyring", Tag: "Keys", Status: http.StatusOK, Scope: scope.AdminViewer,
 		Summary: "Get the progress of key rotation", Description: "The number of keys that encrypt sessions, by the key that wraps them. `stagedoord seal rotate` starts a rotation.",
 	}, a.getKeyring)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
@@ -64,7 +63,7 @@ type bulkOutput struct {
 
 func (a *Admin) laneRoutes() {
 	op := func(o endpoint.Operation) endpoint.Operation {
-		o.Tag, o.Scope, o.Status = "Webhooks", scope.AdminOrgs, http.StatusOK
+		o.Tag, o.Scope, o.Status = "Webhooks", leastRole(o), http.StatusOK
 		return o
 	}
 	endpoint.Typed(a.table, op(endpoint.Operation{

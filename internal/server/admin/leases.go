@@ -42,7 +42,7 @@ type holderBody struct {
 
 func (a *Admin) leaseRoutes() {
 	endpoint.Typed(a.table, endpoint.Operation{
-		ID: "listLeases", Method: http.MethodGet, Path: "/admin/v1/leases", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		ID: "listLeases", Method: http.MethodGet, Path: "/admin/v1/leases", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminViewer,
 		Summary: "List leases", Description: "The slots of each kind of work and the nodes that hold them.",
 	}, a.listLeases)
 }

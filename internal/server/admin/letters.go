@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -33,7 +32,7 @@ type letterBody struct {
 	OrgID     *string    `json:"orgId" doc:"Null if the record could not be read."`
 	AccountID *string    `json:"accountId"`
 	Kind      *string    `json:"kind"`
-	Reason    string     `json:"reason"`
+	Reason    string     `json:"reason" enum:"unreadable,refused" doc:"The error may quote the record, so it is only in the log of the node."`
 	Requeued  bool       `json:"requeued" doc:"True while it waits to be stored again."`
 	Bytes     int        `json:"bytes"`
 }
@@ -50,7 +49,7 @@ type letterOutput struct {
 
 func (a *Admin) letterRoutes() {
 	op := func(o endpoint.Operation) endpoint.Operation {
-		o.Tag, o.Scope, o.Status = "Dead letters", scope.AdminOrgs, http.StatusOK
+		o.Tag, o.Scope, o.Status = "Dead letters", leastRole(o), http.StatusOK
 		return o
 	}
 	notFound := []problem.Kind{problem.LetterNotFound}
@@ -61,7 +60,7 @@ func (a *Admin) letterRoutes() {
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "requeueDeadLetter", Method: http.MethodPost, Path: "/admin/v1/dead-letters/{id}/requeue", Audit: "dead_letter.requeue", Problems: notFound,
 		Summary:     "Store a dead letter again",
-		Description: "The event gets the next sequence number of its account, within seconds. If it still cannot be stored, the letter stays, with the new reason.",
+		Description: "The event gets the next sequence number of its account, within seconds. If it still cannot be stored, the letter stays.",
 	}), a.requeueLetter)
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "deleteDeadLetter", Method: http.MethodDelete, Path: "/admin/v1/dead-letters/{id}", Audit: "dead_letter.delete", Problems: notFound,
@@ -81,9 +80,13 @@ func (a *Admin) listLetters(ctx context.Context, in *listLettersInput) (*listLet
 }
 
 func viewLetter(l event.DeadLetter) letterBody {
+	reason := "refused"
+	if l.Org == "" {
+		reason = "unreadable"
+	}
 	return letterBody{
 		ID: l.ID, At: stamp.Time(l.At), OrgID: endpoint.NilIfEmpty(string(l.Org)), AccountID: endpoint.NilIfEmpty(l.Source),
-		Kind: endpoint.NilIfEmpty(l.Kind), Reason: l.Reason, Requeued: l.Requeued, Bytes: l.Size,
+		Kind: endpoint.NilIfEmpty(l.Kind), Reason: reason, Requeued: l.Requeued, Bytes: l.Size,
 	}
 }
 

@@ -29,8 +29,21 @@ type orgBody struct {
 	Suspended       bool           `json:"suspended"`
 	SuspendedAt     *stamp.Time    `json:"suspendedAt,omitempty"`
 	SuspendedReason string         `json:"suspendedReason,omitempty"`
+	Deletion        *deletionBody  `json:"deletion,omitempty" doc:"Present while the organisation is being deleted."`
 	CreatedAt       stamp.Time     `json:"createdAt"`
 	UpdatedAt       stamp.Time     `json:"updatedAt"`
+}
+
+type deletionBody struct {
+	RequestedAt stamp.Time `json:"requestedAt"`
+	PurgeAt     stamp.Time `json:"purgeAt" doc:"When everything of the organisation is destroyed. Until then it can be restored."`
+	ReceiptURL  string     `json:"receiptUrl" doc:"Where the signed receipt is when everything is destroyed."`
+}
+
+type deletionOutput struct {
+	Body struct {
+		Deletion *deletionBody `json:"deletion" doc:"Null if the organisation is not being deleted."`
+	}
 }
 
 type keyBody struct {
@@ -138,7 +151,7 @@ type verifyOutput struct {
 
 func (a *Admin) orgRoutes() {
 	op := func(o endpoint.Operation) endpoint.Operation {
-		o.Tag, o.Scope = "Organisations", scope.AdminOrgs
+		o.Tag, o.Scope = "Organisations", leastRole(o)
 		return o
 	}
 	notFound := []problem.Kind{problem.OrgNotFound}
@@ -160,9 +173,20 @@ func (a *Admin) orgRoutes() {
 		Example: map[string]any{"limits": map[string]int{"callsPerMinute": 1200}},
 	}), a.updateOrg)
 	endpoint.Typed(a.table, op(endpoint.Operation{
-		ID: "issueKey", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/keys", Status: http.StatusCreated, Audit: "key.mint",
-		Problems: []problem.Kind{problem.OrgNotFound, problem.PlanRequired, problem.ScopeEscalation},
-		Summary:  "Issue a key", Description: "For an organisation that has lost its last key.",
+		ID: "deleteOrg", Method: http.MethodDelete, Path: "/admin/v1/orgs/{id}", Status: http.StatusOK, Audit: "org.delete", Scope: scope.AdminOwner, Problems: notFound,
+		Summary: "Delete an organisation", Description: "Suspends the organisation immediately and destroys everything of it after 7 days, unless it is restored before. " +
+			"Its owners can restore it in the dashboard, unless it was suspended before. Repeating the call changes nothing.",
+	}), a.deleteOrg)
+	endpoint.Typed(a.table, op(endpoint.Operation{
+		ID: "restoreOrg", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/restore", Status: http.StatusOK, Audit: "org.restore", Problems: notFound,
+		Summary: "Restore an organisation", Description: "Ends the deletion of the organisation, and the suspension that came with it. An earlier suspension stays. " +
+			"When the 7 days have passed, it is too late.",
+	}), a.restoreOrg)
+	endpoint.Typed(a.table, op(endpoint.Operation{
+		ID: "issueKey", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/keys", Status: http.StatusCreated, Audit: "key.mint", Scope: scope.AdminOwner,
+		Problems: []problem.Kind{problem.OrgNotFound, problem.PlanRequired, problem.ScopeEscalation, problem.ConsentRequired},
+		Summary:  "Issue a key", Description: "For an organisation that has lost its last key. If the organisation has an owner, who can create keys in the dashboard, " +
+			"it needs the access that the owner granted you.",
 		Example: map[string]any{"label": "recovery"},
 	}), a.issueKey)
 	endpoint.Typed(a.table, op(endpoint.Operation{
@@ -196,7 +220,7 @@ func (a *Admin) createOrg(ctx context.Context, in *createOrgInput) (*createOrgOu
 		return nil, err
 	}
 	out := &createOrgOutput{}
-	out.Body.Org, out.Body.Key = viewOrg(o), viewKey(key, plain)
+	out.Body.Org, out.Body.Key = a.viewOrg(o), viewKey(key, plain)
 	return out, nil
 }
 
@@ -223,7 +247,7 @@ func (a *Admin) listOrgs(ctx context.Context, in *listOrgsInput) (*listOrgsOutpu
 	}
 	out.Body.Orgs = make([]orgBody, len(orgs))
 	for i, o := range orgs {
-		out.Body.Orgs[i] = viewOrg(o)
+		out.Body.Orgs[i] = a.viewOrg(o)
 	}
 	return out, nil
 }
@@ -258,7 +282,7 @@ func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*getOrgOutput, error)
 		return nil, err
 	}
 	out := &getOrgOutput{}
-	out.Body.Org = viewOrg(o)
+	out.Body.Org = a.viewOrg(o)
 	for _, l := range o.ListLimits() {
 		out.Body.Limits = append(out.Body.Limits, limitBody(l))
 	}
@@ -298,8 +322,41 @@ func (a *Admin) updateOrg(ctx context.Context, in *updateOrgInput) (*orgOutput, 
 		return nil, err
 	}
 	out := &orgOutput{}
-	out.Body.Org = viewOrg(o)
+	out.Body.Org = a.viewOrg(o)
 	return out, nil
+}
+
+func (a *Admin) deleteOrg(ctx context.Context, in *orgInput) (*deletionOutput, error) {
+	return a.changeDeletion(ctx, in, a.deps.Orgs.Delete)
+}
+
+func (a *Admin) restoreOrg(ctx context.Context, in *orgInput) (*deletionOutput, error) {
+	return a.changeDeletion(ctx, in, a.deps.Orgs.Restore)
+}
+
+func (a *Admin) changeDeletion(ctx context.Context, in *orgInput,
+	change func(context.Context, id.Org, audit.By, org.Permit) (org.Org, error)) (*deletionOutput, error) {
+	owner, err := parseOrg(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	o, err := change(ctx, owner, endpoint.By(ctx), nil)
+	if err != nil {
+		return nil, err
+	}
+	out := &deletionOutput{}
+	out.Body.Deletion = a.viewDeletion(o)
+	return out, nil
+}
+
+// viewDeletion returns nil if the organisation is not being deleted.
+func (a *Admin) viewDeletion(o org.Org) *deletionBody {
+	d := o.Deletion
+	if d == nil {
+		return nil
+	}
+	receipt := a.deps.Config.PublicURL + "/v1/org-receipts/" + string(o.ID)
+	return &deletionBody{stamp.Time(d.RequestedAt), stamp.Time(d.PurgeAt), receipt}
 }
 
 func (a *Admin) issueKey(ctx context.Context, in *issueKeyInput) (*keyOutput, error) {
@@ -314,6 +371,9 @@ func (a *Admin) issueKey(ctx context.Context, in *issueKeyInput) (*keyOutput, er
 	err = a.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		o, err := a.deps.Orgs.Lock(ctx, tx, owner)
 		if err != nil {
+			return err
+		}
+		if err := a.deps.Members.RequireConsent(ctx, tx, endpoint.By(ctx), owner); err != nil {
 			return err
 		}
 		key, plain, err = a.deps.Keys.Issue(ctx, tx, o, endpoint.By(ctx), apikey.Draft{Label: in.Body.Label, Scopes: in.Body.Scopes, Methods: in.Body.Methods})
@@ -343,14 +403,15 @@ func (a *Admin) verifyAudit(ctx context.Context, in *orgInput) (*verifyOutput, e
 	return out, err
 }
 
-func viewOrg(o org.Org) orgBody {
+func (a *Admin) viewOrg(o org.Org) orgBody {
 	limits := o.Override
 	if limits == nil {
 		limits = org.Override{}
 	}
 	return orgBody{
 		string(o.ID), o.Name, string(o.Plan), string(o.Environment), o.ContactEmail, limits,
-		o.SuspendedAt != nil, (*stamp.Time)(o.SuspendedAt), o.SuspendedReason, stamp.Time(o.CreatedAt), stamp.Time(o.UpdatedAt),
+		o.SuspendedAt != nil, (*stamp.Time)(o.SuspendedAt), o.SuspendedReason, a.viewDeletion(o),
+		stamp.Time(o.CreatedAt), stamp.Time(o.UpdatedAt),
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/jobs/job"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
@@ -34,6 +35,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/api/documents"
 	"github.com/stagedoor/stagedoor/internal/server/api/events"
 	"github.com/stagedoor/stagedoor/internal/server/api/identity"
+	"github.com/stagedoor/stagedoor/internal/server/api/jobs"
 	"github.com/stagedoor/stagedoor/internal/server/api/keys"
 	"github.com/stagedoor/stagedoor/internal/server/api/logs"
 	"github.com/stagedoor/stagedoor/internal/server/api/media"
@@ -96,6 +98,7 @@ type Deps struct {
 	// Events are the dependencies of the event operations.
 	Events   events.Deps
 	Webhooks *webhook.Webhooks
+	Jobs     *job.Jobs
 	Egress   *egress.Egress
 	Control  *switches.Control
 	// Sandbox controls the sandbox platform; nil if there is none.
@@ -130,12 +133,14 @@ func New(d Deps) (*API, error) {
 			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
 			Choices:     map[string][]string{"regions": d.Config.Regions},
 		},
-		Auth: auth, Browser: &endpoint.Browser{Cookie: member.Cookie, Identify: auth.identifyBrowser},
+		Auth: auth, Browser: &endpoint.Browser{Cookie: member.Cookie, Identify: auth.identifyBrowser, RequireRecent: d.Members.RequireRecent},
 		Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Reconnect: d.reconnectURL, Draining: d.Draining,
 		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now, Local: nil,
 	})
 	a := &API{t, sync.OnceValues(t.OpenAPI)}
-	identity.Routes(t, d.Orgs, d.Members, d.Config.Regions)
+	identity.Routes(t, identity.Deps{
+		Orgs: d.Orgs, Members: d.Members, Regions: d.Config.Regions, PublicURL: d.Config.PublicURL,
+	})
 	team.Routes(t, d.Members, d.Config.PublicURL)
 	keys.Routes(t, d.Keys, d.Accounts, d.Platforms)
 	usages.Routes(t, usages.Deps{
@@ -147,13 +152,17 @@ func New(d Deps) (*API, error) {
 	sdk.Routes(t, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Platforms: d.Platforms})
 	events.Routes(t, d.Events)
 	webhooks.Routes(t, d.Webhooks, d.Accounts, d.Now)
-	accounts.Routes(t, accounts.Deps{Accounts: d.Accounts, Health: d.Health, Webhooks: d.Webhooks, Usage: d.Usage, ReceiptKeys: d.ReceiptKeys})
+	accounts.Routes(t, accounts.Deps{
+		Accounts: d.Accounts, Health: d.Health, Webhooks: d.Webhooks, Usage: d.Usage, ReceiptKeys: d.ReceiptKeys,
+		OrgReceipt: d.Orgs.Receipt,
+	})
 	connectapi.Routes(t, connectapi.Deps{
 		Connects: d.Connects, Sessions: d.Sessions, Accounts: d.Accounts, Limits: d.Limits, Permit: d.Events.Permit,
 		ConnectURL: d.Config.ConnectURL, Regions: d.Config.Regions, Platforms: d.Platforms, Now: d.Now,
 	})
 	platforms.Routes(t, d.Platforms, d.Config.Regions)
 	media.Routes(t, d.Transfers)
+	jobs.Routes(t, jobs.Deps{Jobs: d.Jobs, RequireRecent: d.Members.RequireRecent, Now: d.Now})
 	sandbox.Routes(t, sandbox.Deps{
 		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Platforms.Documented().Catalog,
 		PublicURL: d.Config.PublicURL, Now: d.Now,

@@ -13,8 +13,8 @@ import (
 // safeOperations must work when an org has used up its quotas: they stop something, finish a sign-in, or only read
 // state.
 var safeOperations = []string{
-	"revokeKey", "submitAttempt", "cancelAttempt", "disconnectAccount", "pauseAccount", "deleteWebhook", "pauseWebhook", "endBrowserSession",
-	"getAttempt", "getUsage",
+	"revokeKey", "submitAttempt", "cancelAttempt", "disconnectAccount", "pauseAccount", "deleteWebhook", "pauseWebhook", "endBrowserSession", "cancelJob",
+	"deleteOrg", "restoreOrg", "getAttempt", "getUsage",
 }
 
 // Quotas never block safety: if the minute or the month of an org is used up, every operation with the quota Safety or

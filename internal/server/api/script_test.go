@@ -12,18 +12,37 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/test/must"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // Every operation responds as the scripts in testdata say. The folders show which statuses of an operation are tested.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testnode.RunScripts(t, testnode.Nodes(t, 1, withSites(t))[0], "testdata")
+	setup := withSites(t)
+	setup.Database = testenv.DatabaseURL(t)
+	node := testnode.Nodes(t, 1, setup)[0]
+	conn, err := pgx.Connect(t.Context(), setup.Database.Reveal())
+	must.OK(t, err)
+	defer conn.Close(t.Context())
+	// The tombstone of an organisation, which would take a week over HTTP. Package erasure makes real ones.
+	_, err = conn.Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at, receipt)
+		VALUES ('org_01k9x5ahzre4bb3069xb2way0d', '', 'sandbox', 'sandbox', '', now(), now(), $1)`, orgReceipt)
+	must.OK(t, err)
+	testnode.RunScripts(t, node, "testdata")
 }
+
+const orgReceipt = `{
+	"covers": ["session", "credentials", "events", "deliveries", "jobResults", "accounts", "keys", "members", "usage", "audit"],
+	"keyId": "00112233445566ff", "keyring": "shared", "orgId": "org_01k9x5ahzre4bb3069xb2way0d", "purgedAt": "2026-11-18T15:00:00.000Z",
+	"signature": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+}`
 
 // withSites is withSandbox with a second platform, whose creators have sites, and a site of it.
 func withSites(t *testing.T) testnode.Setup {
@@ -84,9 +103,13 @@ func newSite(t *testing.T) string {
 func TestScriptsProveEveryOperation(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
+	// Package job tests these, because a script cannot keep a job from running, nor wait for a week.
+	ofJobs := []problem.Kind{problem.LimitReached, problem.JobNotStarted, problem.ResultExpired}
 	testnode.RequireScripts(t, "testdata", node.App.API().Operations(), func(op endpoint.Operation) []problem.Kind {
 		kinds := slices.DeleteFunc(slices.Clone(op.Problems), func(k problem.Kind) bool {
-			return k.Upstream() || k.Status >= http.StatusInternalServerError
+			// Package org tests that an organisation cannot be restored too late, because that takes a week.
+			return k.Upstream() || k.Status >= http.StatusInternalServerError || op.ID == "restoreOrg" && k == problem.OrgNotFound ||
+				slices.Contains(ofJobs, k)
 		})
 		if !op.Public {
 			kinds = append(kinds, problem.KeyMissing)

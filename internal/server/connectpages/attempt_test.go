@@ -91,7 +91,7 @@ func TestAPhoneApproves(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	token, _ := s.open(link.Session{})
-	path := "/s/" + token
+	path := s.enter(token)
 	s.wantText(s.post(path, "do", "mobile"), 200, "Scan to approve", "Waiting for your phone…", "The code refreshes automatically")
 	view := s.do(token, func(*fakeAttempt) {})
 	own := "/a/" + view.Token + "/phone"
@@ -111,7 +111,7 @@ func TestAPageOpenedByAQRCodeOutlivesTheCode(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	token, _ := s.open(link.Session{})
-	s.post("/s/"+token, "do", "mobile")
+	s.post(s.enter(token), "do", "mobile")
 	view := s.do(token, func(st *fakeAttempt) { s.attempts["at_qr1"] = st })
 	scanned := s.get("/a/at_qr1/phone?lang=es")
 	if want := "/a/" + view.Token + "/phone?lang=es"; scanned.status != 303 || scanned.head.Get("Location") != want {
@@ -126,18 +126,18 @@ func TestTheQRCodeContainsThePhonePage(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	token, _ := s.open(link.Session{})
-	s.post("/s/"+token, "do", "mobile")
+	s.post(s.enter(token), "do", "mobile")
 	view := s.do(token, func(*fakeAttempt) {})
 	first := s.get("/a/" + view.Token + "/qr.svg")
 	if first.status != 200 || first.head.Get("Content-Type") != "image/svg+xml" || !strings.HasPrefix(first.body, "<svg") || len(first.body) > 12<<10 {
 		t.Fatalf("%d, %d bytes", first.status, len(first.body))
 	}
-	before := s.get("/s/" + token)
+	before := s.get(s.enter(token))
 	s.do(token, func(st *fakeAttempt) { s.set(st, func(v *connectpages.View) { v.PhoneURL += "2" }) })
 	if again := s.get("/a/" + view.Token + "/qr.svg"); again.body == first.body {
 		t.Error("the QR code did not change")
 	}
-	if after := s.get("/s/" + token); picture(after) == picture(before) || picture(after) == "" {
+	if after := s.get(s.enter(token)); picture(after) == picture(before) || picture(after) == "" {
 		t.Errorf("the address of the QR code did not change: %s", picture(after))
 	}
 	s.do(token, s.succeed)

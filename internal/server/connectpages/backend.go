@@ -165,7 +165,7 @@ func (b Backend) Start(ctx context.Context, by audit.By, s Start) error {
 	_, err = b.Connects.Start(ctx, connect.Start{
 		Org: o, By: by, Kind: attempt.Kind(s.Kind), Email: s.Email, Password: s.Password, Token: s.Token, Label: label, Region: s.Session.Region,
 		Reference: s.Session.ReferenceID, Remember: s.Remember, Account: s.Session.Account, Platform: s.Session.Platform, Site: s.Site, Supersede: true, ReturnURL: s.Session.ReturnURL,
-		Hosted: s.Session.ID, Consent: consentOf(s.Consent),
+		Hosted: s.Session.ID, Openings: s.Session.Openings(), Consent: consentOf(s.Consent),
 	})
 	return err
 }

@@ -2,10 +2,10 @@
 // a connection there.
 //
 // Pages are plain forms (templates/) that work without a script; page.js adds live updates. The token in a link is the
-// only credential. A GET changes nothing; only a POST does. The exception is OAuth (oauth.go): the platform sends the
-// creator back with a GET, and a cookie recognises the browser that we sent there. The package does not decide what
-// happens to attempts and sessions; accounts/connect does. Start reading in attempt.go and session.go, which turn a
-// state into a page.
+// only credential; that of a session is exchanged for a cookie when the creator opens the link (open.go). A GET changes
+// nothing; only a POST does. The exception is OAuth (oauth.go): the platform sends the creator back with a GET, and a
+// cookie recognises the browser that we sent there. The package does not decide what happens to attempts and sessions;
+// accounts/connect does. Start reading in attempt.go and session.go, which turn a state into a page.
 package connectpages
 
 import (
@@ -221,7 +221,7 @@ func (v *visit) checkPost() bool {
 		return false
 	}
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
-	if v.r.Header.Get("Sec-Fetch-Site") == "" && v.r.Header.Get("Origin") == "null" {
+	if v.r.Header.Get("Sec-Fetch-Site") == "" && v.r.Header.Get("Origin") == "null" && v.hasSecretAddress() {
 		// An old browser, whose Origin is null because of our no-referrer policy. It cannot prove the origin of the
 		// form, but it knows the secret in the address.
 		v.r.Header.Del("Origin")
@@ -235,6 +235,16 @@ func (v *visit) checkPost() bool {
 		return false
 	}
 	return true
+}
+
+// hasSecretAddress reports whether the address of the page contains a secret. It does not if the page is that of a
+// session whose browser is known by its cookie.
+func (v *visit) hasSecretAddress() bool {
+	if !strings.HasPrefix(v.r.URL.Path, "/s/") || v.atLink() {
+		return true
+	}
+	_, key := v.frameKey()
+	return !key.Empty()
 }
 
 // newNonce returns a nonce for one response.
@@ -264,6 +274,9 @@ func (v *visit) secure(origins []string) {
 	head.Set("Cache-Control", "no-store")
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Referrer-Policy", "no-referrer")
+	if !v.hasSecretAddress() {
+		head.Set("Referrer-Policy", "same-origin") // with no-referrer, forms in old browsers do not name their origin
+	}
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), payment=(), usb=(), publickey-credentials-get=()")
 	head.Set("X-Robots-Tag", "noindex, nofollow")

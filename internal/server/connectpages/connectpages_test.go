@@ -22,7 +22,7 @@ func TestEveryPageHasSecurityHeaders(t *testing.T) {
 	path, token := s.startChallenge("sms@sandbox.test")
 	view := s.do(token, func(*fakeAttempt) {})
 	nonces := map[string]bool{}
-	for _, one := range []string{path, "/a/" + view.Token, "/a/" + view.Token + "/phone", "/a/nothing", "/connect/privacy", "/s/" + token + "?lang=es"} {
+	for _, one := range []string{path, "/a/" + view.Token, "/a/" + view.Token + "/phone", "/a/nothing", "/connect/privacy", s.enter(token) + "?lang=es", "/s/" + token} {
 		page := s.get(one)
 		policy := page.head.Get("Content-Security-Policy")
 		nonce := regexp.MustCompile(`'nonce-([\w-]{24})'`).FindStringSubmatch(policy)
@@ -35,8 +35,12 @@ func TestEveryPageHasSecurityHeaders(t *testing.T) {
 		if got := strings.ReplaceAll(policy, nonce[1], "N"); got != want {
 			t.Errorf("%s: %s", one, got)
 		}
+		referrer := "no-referrer"
+		if strings.HasPrefix(one, path) { // no secret in the address
+			referrer = "same-origin"
+		}
 		for name, want := range map[string]string{
-			"X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+			"X-Frame-Options": "DENY", "Referrer-Policy": referrer, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
 			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Content-Type": "text/html; charset=utf-8",
 		} {
 			if got := page.head.Get(name); got != want {
@@ -60,14 +64,14 @@ func TestOnlyTheSessionsOriginsMayFrameAndOnlyTheEmbeddedPage(t *testing.T) {
 	s := newFixture(t)
 	s.org.Page.AllowedOrigins = []string{"https://org.example"}
 	token, _ := s.open(link.Session{AllowedOrigins: []string{"https://app.example", "https://two.example:8443"}})
-	embed := s.get("/s/" + token + "/embed")
+	embed := s.get(s.enter(token) + "/embed")
 	if policy := embed.head.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors https://app.example https://two.example:8443;") {
 		t.Error(policy)
 	}
 	if embed.head.Get("X-Frame-Options") != "" || embed.head.Get("Cross-Origin-Opener-Policy") != "" || !strings.Contains(embed.body, `data-origins="https://app.example https://two.example:8443"`) {
 		t.Errorf("%v", embed.head)
 	}
-	if plain := s.get("/s/" + token); !strings.Contains(plain.head.Get("Content-Security-Policy"), "frame-ancestors 'none'") || strings.Contains(plain.body, "data-origins") {
+	if plain := s.get(s.enter(token)); !strings.Contains(plain.head.Get("Content-Security-Policy"), "frame-ancestors 'none'") || strings.Contains(plain.body, "data-origins") {
 		t.Error("the full page can be framed")
 	}
 	for path, want := range map[string]string{"/s/nothing/embed": "'none'", "/a/nothing/embed": "'none'"} {
@@ -77,11 +81,11 @@ func TestOnlyTheSessionsOriginsMayFrameAndOnlyTheEmbeddedPage(t *testing.T) {
 	}
 	// A session without origins has those of its org.
 	token, _ = s.open(link.Session{})
-	if policy := s.get("/s/" + token + "/embed").head.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors https://org.example;") {
+	if policy := s.get(s.enter(token) + "/embed").head.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors https://org.example;") {
 		t.Error(policy)
 	}
 	s.org.Page.AllowedOrigins = nil
-	if policy := s.get("/s/" + token + "/embed").head.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") {
+	if policy := s.get(s.enter(token) + "/embed").head.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") {
 		t.Error(policy)
 	}
 }
@@ -99,17 +103,27 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 		{[]string{"Sec-Fetch-Site", "same-site"}, 403},
 		{[]string{"Sec-Fetch-Site", "", "Origin", "https://evil.example"}, 403},
 		{[]string{"Sec-Fetch-Site", "cross-site", "Origin", "null"}, 403},
-		// Our own page in an old browser, where no-referrer makes the origin null.
-		{[]string{"Sec-Fetch-Site", "", "Origin", "null"}, 303},
+		// A page without an origin, such as a sandboxed frame. Our own page names its origin.
+		{[]string{"Sec-Fetch-Site", "", "Origin", "null"}, 403},
 		{[]string{"Sec-Fetch-Site", "", "Origin", s.url}, 303},
 		{[]string{"Sec-Fetch-Site", "same-origin", "Origin", "null"}, 303},
 	} {
-		if got := s.call(http.MethodPost, "/s/"+token, form, one.head...); got.status != one.status {
+		if got := s.call(http.MethodPost, s.enter(token), form, one.head...); got.status != one.status {
 			t.Errorf("%v: %d", one.head, got.status)
 		}
 	}
 	if len(s.starts) != 1 {
 		t.Errorf("%d starts", len(s.starts))
+	}
+	// Our own page in an old browser, where no-referrer makes the origin null. Its address contains a secret.
+	s.jar = nil
+	link, _ := s.open(link.Session{})
+	oldBrowser := []string{"Sec-Fetch-Site", "", "Origin", "null"}
+	opened := s.call(http.MethodPost, "/s/"+link+"/embed", url.Values{"do": {"open"}}, oldBrowser...)
+	if frame := opened.head.Get("Location"); opened.status != http.StatusSeeOther || s.get(frame).head.Get("Referrer-Policy") != "no-referrer" {
+		t.Errorf("opening in a frame: %d %s", opened.status, frame)
+	} else if got := s.call(http.MethodPost, frame, form, oldBrowser...); got.status != http.StatusSeeOther {
+		t.Errorf("a frame without cookies: %d", got.status)
 	}
 }
 
@@ -122,27 +136,27 @@ func TestASourceOverItsLimitHasToWait(t *testing.T) {
 		s.get("/s/cst_wrong", from...)
 	}
 	s.wantText(s.get("/s/cst_wrong", from...), 429, "Too many attempts")
-	s.wantText(s.get("/s/"+token, from...), 429, "Too many attempts")
-	s.wantText(s.get("/s/"+token, "X-Test-Source", "203.0.113.8"), 200)
+	s.wantText(s.get(s.enter(token), from...), 429, "Too many attempts")
+	s.wantText(s.get(s.enter(token), "X-Test-Source", "203.0.113.8"), 200)
 	s.clock.advance(2 * time.Second)
-	s.wantText(s.get("/s/"+token, from...), 200)
+	s.wantText(s.get(s.enter(token), from...), 200)
 
 	form := url.Values{"do": {"nonsense"}}
 	for range 60 {
-		s.call(http.MethodPost, "/s/"+token, form, "X-Test-Source", "203.0.113.9")
+		s.call(http.MethodPost, s.enter(token), form, "X-Test-Source", "203.0.113.9")
 	}
-	got := s.call(http.MethodPost, "/s/"+token, form, "X-Test-Source", "203.0.113.9")
+	got := s.call(http.MethodPost, s.enter(token), form, "X-Test-Source", "203.0.113.9")
 	if s.wantText(got, 429, "Too many attempts"); got.head.Get("Retry-After") != "60" {
 		t.Errorf("%v", got.head)
 	}
-	s.wantText(s.get("/s/"+token, "X-Test-Source", "203.0.113.9"), 200)
+	s.wantText(s.get(s.enter(token), "X-Test-Source", "203.0.113.9"), 200)
 }
 
 func TestNoTokenNorSecretIsLogged(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	token, _ := s.open(link.Session{})
-	path := "/s/" + token
+	path := s.enter(token)
 	s.post(path, "do", "start", "email", "sms+canary@sandbox.test", "password", "canary-password")
 	view := s.do(token, s.next)
 	s.post(path, "do", "code", "code", "000000")
@@ -158,8 +172,8 @@ func TestNoTokenNorSecretIsLogged(t *testing.T) {
 			t.Errorf("the log contains %q", one)
 		}
 	}
-	if n := strings.Count(log, `"msg":"request"`); n != 9 {
-		t.Errorf("%d lines for 9 requests:\n%s", n, log)
+	if n := strings.Count(log, `"msg":"request"`); n != 11 {
+		t.Errorf("%d lines for 11 requests:\n%s", n, log)
 	}
 	if !strings.Contains(log, `"operation":"connectSessionAct"`) || !strings.Contains(log, `"org_id":"`+string(s.org.ID)) {
 		t.Error(log)
@@ -185,7 +199,7 @@ func TestAPageIsSmall(t *testing.T) {
 	css, js := s.get("/connect/page.css"), s.get("/connect/page.js")
 	for _, email := range []string{"ok@sandbox.test", "sms@sandbox.test", "face@sandbox.test", "locked@sandbox.test"} {
 		path, token := s.startSession(email)
-		sizes := []int{len(s.get("/s/" + token).body)}
+		sizes := []int{len(s.get(s.enter(token)).body)}
 		s.do(token, s.next)
 		sizes = append(sizes, len(s.get(path+"?lang=es").body))
 		for _, size := range sizes {
@@ -195,9 +209,9 @@ func TestAPageIsSmall(t *testing.T) {
 		}
 	}
 	token, _ := s.open(link.Session{ReturnURL: "https://app.example/cb"})
-	start := len(s.get("/s/"+token+"?lang=es").body) + len(css.body) + len(js.body)
-	s.post("/s/"+token, "do", "mobile")
-	scan := s.get("/s/" + token)
+	start := len(s.get(s.enter(token)+"?lang=es").body) + len(css.body) + len(js.body)
+	s.post(s.enter(token), "do", "mobile")
+	scan := s.get(s.enter(token))
 	whole := len(scan.body) + len(css.body) + len(js.body) + len(s.get(picture(scan)).body)
 	if start > 20_000 || whole > 20_000 {
 		t.Errorf("the form has %d bytes, the QR page %d", start, whole)

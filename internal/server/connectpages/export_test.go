@@ -14,3 +14,6 @@ func Style(p link.Page) string { return string(style(p)) }
 
 // CleanSite is cleanSite, for tests.
 func CleanSite(text, check string) (string, bool) { return cleanSite(text, check) }
+
+// BrowserKind is browserKind, for tests.
+func BrowserKind(agent string) link.Browser { return browserKind(agent) }

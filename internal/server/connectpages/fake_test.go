@@ -35,6 +35,8 @@ type fakeBackend struct {
 	// acts and starts record what the pages passed on.
 	acts   []recordedAct
 	starts []connectpages.Start
+	// openings are the audit entries of links that were opened.
+	openings []audit.By
 	// found are the sites that were checked.
 	found []string
 	// refuse is the error of the next Start or Act.
@@ -374,13 +376,38 @@ func (w sessions) ByToken(_ context.Context, t string) (link.Session, error) {
 	return found, nil
 }
 
-func (w sessions) Opened(context.Context, link.Session) error { return nil }
+// ByBrowser is ByToken for the browser that the session is bound to, or was.
+func (w sessions) ByBrowser(ctx context.Context, it id.Session, browser secret.String) (link.Session, error) {
+	found, err := w.ByToken(ctx, token("cst_", string(it)))
+	if hold := found.Held(browser); err == nil && hold != link.Here && hold != link.Lost {
+		return link.Session{}, problem.SessionNotFound.New("no such session")
+	}
+	return found, err
+}
 
-func (w sessions) Exit(_ context.Context, _ id.Org, it id.Session) (link.Session, error) {
+func (w sessions) Open(ctx context.Context, by audit.By, it link.Session, browser secret.String, kind link.Browser, again bool) (link.Session, error) {
+	found, err := w.ByToken(ctx, token("cst_", string(it.ID)))
+	if err != nil {
+		return link.Session{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	opened, err := found.OpenIn(browser, kind, again, w.now())
+	if err == nil {
+		*w.fakeBackend.sessions[token("cst_", string(it.ID))] = opened
+		w.openings = append(w.openings, by)
+	}
+	return opened, err
+}
+
+func (w sessions) Exit(_ context.Context, _ id.Org, it id.Session, openings int) (link.Session, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.fakeBackend.sessions {
 		if s.ID == it {
+			if s.Openings() != openings {
+				return link.Session{}, link.ErrElsewhere
+			}
 			s.Status = link.Exited
 			return *s, nil
 		}
@@ -425,7 +452,8 @@ func (w *fakeBackend) Reconnect(_ context.Context, by audit.By, _ id.Org, accoun
 		}
 	}
 	w.mu.Unlock()
-	t, s := w.open(link.Session{Account: account})
+	c := w.accounts[account]
+	t, s := w.open(link.Session{Account: account, Platform: c.Platform, Site: c.Site, Kinds: link.ReconnectKinds(c.Credentials)})
 	return *s, secret.New(t), nil
 }
 

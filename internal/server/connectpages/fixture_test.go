@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
@@ -28,6 +29,8 @@ type fixture struct {
 	url   string
 	log   *logBuffer
 	clock *clock
+	// jar holds the cookies of the creator's browser.
+	jar http.CookieJar
 }
 
 // clock stands still until a test advances it. With a zero time it is the real one.
@@ -75,6 +78,7 @@ func newFixture(t *testing.T) *fixture {
 	base := "http://" + server.Listener.Addr().String()
 	s := &fixture{T: t, url: base, log: &logBuffer{}, clock: &clock{at: time.Now().UTC().Truncate(time.Second)}}
 	s.fakeBackend = newFakeBackend(base, s.clock.now)
+	s = s.otherBrowser()
 	server.Config.Handler = newPages(t, s.fakeBackend, base, s.log, s.clock.now)
 	server.Config.ReadTimeout = 15 * time.Second
 	server.Start()
@@ -83,6 +87,16 @@ func newFixture(t *testing.T) *fixture {
 		server.Close()
 	})
 	return s
+}
+
+// otherBrowser returns the same pages in a browser without cookies.
+func (s *fixture) otherBrowser() *fixture {
+	s.Helper()
+	jar, err := cookiejar.New(nil)
+	must.OK(s, err)
+	other := *s
+	other.jar = jar
+	return &other
 }
 
 // platforms returns the sandbox, which is the default, and Ghost, where every creator has a site and there is no sign-in
@@ -132,7 +146,7 @@ func (s *fixture) call(method, path string, form url.Values, head ...string) res
 	for i := 0; i < len(head); i += 2 {
 		r.Header.Set(head[i], head[i+1])
 	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Jar: s.jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(r)
 	must.OK(s, err)
 	defer res.Body.Close()
@@ -184,11 +198,24 @@ func (s *fixture) wantText(a response, status int, wants ...string) {
 	}
 }
 
+// enter opens a link as a person does, and returns the address of its session.
+func (s *fixture) enter(token string) string {
+	s.Helper()
+	page := s.get("/s/" + token)
+	if page.status == http.StatusOK {
+		page = s.call(http.MethodPost, "/s/"+token, url.Values{"do": {"open"}})
+	}
+	if page.status != http.StatusSeeOther {
+		s.Fatalf("status %d: %s", page.status, page.text())
+	}
+	return page.head.Get("Location")
+}
+
 // startSession opens a session and sends its form.
 func (s *fixture) startSession(email string) (path, token string) {
 	s.Helper()
 	token, _ = s.open(link.Session{})
-	path = "/s/" + token
+	path = s.enter(token)
 	s.wantText(s.post(path, "do", "start", "email", email, "password", "good"), 200, "Signing you in")
 	return path, token
 }

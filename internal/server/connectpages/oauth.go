@@ -17,46 +17,71 @@ import (
 
 const callbackPattern = "GET " + registry.CallbackPath
 
-// browserLife is how long a browser is recognised: longer than an attempt can last.
-const browserLife = 2 * time.Hour
+// browserLife is how long a browser is recognised: longer than a link works.
+const browserLife = 8 * 24 * time.Hour
 
 // maxCallback bounds the parameters with which a platform sends a creator back, in bytes.
 const maxCallback = 4096
 
-// browserCookie returns the name of the cookie that recognises a browser. The prefix keeps other hosts from setting it.
-func (v *visit) browserCookie() string {
-	if v.isSecure() {
-		return "__Host-sd_browser"
+// The cookies that recognise a browser. Frames of other sites get a second one: it is partitioned, so it does not
+// recognise the browser on any other site. The prefix keeps other hosts from setting them.
+const (
+	browserCookie = "sd_browser"
+	frameCookie   = "__Host-sd_frame"
+)
+
+// browserCookies returns the cookies of a page, without their values.
+func (v *visit) browserCookies() []http.Cookie {
+	list := []http.Cookie{{
+		Name: browserCookie, Path: "/", MaxAge: int(browserLife / time.Second), HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, // The browser comes from another site: a message with a link, or a platform.
+	}}
+	if !v.isSecure() {
+		return list
 	}
-	return "sd_browser"
+	list[0].Name, list[0].Secure = "__Host-"+browserCookie, true
+	if v.variant == embedded {
+		frame := list[0]
+		frame.Name, frame.SameSite, frame.Partitioned = frameCookie, http.SameSiteNoneMode, true
+		list = append(list, frame)
+	}
+	return list
 }
 
 func (v *visit) isSecure() bool { return strings.HasPrefix(v.deps.Config.URL, "https:") }
 
 // browser returns the secret of the browser; empty if it has none.
 func (v *visit) browser() secret.String {
-	cookie, err := v.r.Cookie(v.browserCookie())
-	if err != nil {
-		return secret.String{}
+	for _, known := range v.browserCookies() {
+		if cookie, err := v.r.Cookie(known.Name); err == nil && isBrowser(cookie.Value) {
+			return secret.New(cookie.Value)
+		}
 	}
-	if raw, err := base64.RawURLEncoding.DecodeString(cookie.Value); err != nil || len(raw) != 32 {
-		return secret.String{}
-	}
-	return secret.New(cookie.Value)
+	return secret.String{}
 }
 
-// markBrowser returns the secret of the browser and sets the cookie. Attempts in several tabs share it.
+// isBrowser reports whether a text has the form of a browser's secret.
+func isBrowser(text string) bool {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return err == nil && len(raw) == 32
+}
+
+func newBrowser() secret.String {
+	var raw [32]byte
+	_, _ = rand.Read(raw[:]) // Never fails.
+	return secret.New(base64.RawURLEncoding.EncodeToString(raw[:]))
+}
+
+// markBrowser returns the secret of the browser and sets its cookies. Pages in several tabs share it.
 func (v *visit) markBrowser() secret.String {
 	known := v.browser()
 	if known.Empty() {
-		var raw [32]byte
-		_, _ = rand.Read(raw[:]) // Never fails.
-		known = secret.New(base64.RawURLEncoding.EncodeToString(raw[:]))
+		known = newBrowser()
 	}
-	http.SetCookie(v.w, &http.Cookie{
-		Name: v.browserCookie(), Value: known.Reveal(), Path: "/", MaxAge: int(browserLife / time.Second), Secure: v.isSecure(), HttpOnly: true,
-		SameSite: http.SameSiteLaxMode, // The browser comes back from another site.
-	})
+	for _, cookie := range v.browserCookies() {
+		cookie.Value = known.Reveal()
+		http.SetCookie(v.w, &cookie)
+	}
 	return known
 }
 
@@ -118,9 +143,21 @@ func (v *visit) getCallback() {
 	case err != nil:
 		v.showError(err)
 	default:
-		v.redirect("/a/" + url.PathEscape(a.Token))
+		page := "/a/" + url.PathEscape(a.Token)
+		if a.Session != "" {
+			if s, err := v.deps.Sessions.ByBrowser(ctx, a.Session, back.Browser); err == nil {
+				page = "/s/" + string(s.ID) // The attempt was started there, not in a frame.
+			}
+		}
+		v.redirect(page)
 	}
 }
 
-// FullAction returns the address to which forms are sent that leave an embedded page for a window of its own.
-func (p *page) FullAction() string { return strings.TrimSuffix(p.path, "/embed") + p.lang() }
+// FullAction returns the address to which forms are sent that leave an embedded page for a window of its own. Such a
+// window may not have the cookie of the frame, so it shows the attempt.
+func (p *page) FullAction() string {
+	if p.variant == embedded {
+		return "/a/" + url.PathEscape(p.View.Token) + p.lang()
+	}
+	return p.path + p.lang()
+}

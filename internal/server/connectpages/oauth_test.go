@@ -420,6 +420,13 @@ func TestOAuthInALinkSession(t *testing.T) {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
 	b := newCreatorBrowser(t, f.nodes[1])
+	if landing := b.open(link); landing.status != http.StatusOK {
+		t.Fatalf("%d %s", landing.status, landing.body)
+	}
+	link = b.post(link, url.Values{"do": {"open"}}).to
+	if !strings.HasSuffix(link, "/s/"+fmt.Sprint(session["id"])) {
+		t.Fatal(link)
+	}
 	shown := b.open(link)
 	if !strings.Contains(shown.body, "Continue with Sandbox") || !strings.Contains(shown.policy, f.platform.URL) {
 		t.Fatalf("%s\n%s", shown.policy, shown.body)
@@ -429,7 +436,7 @@ func TestOAuthInALinkSession(t *testing.T) {
 		t.Fatalf("%d %s\n%s", sent.status, sent.to, sent.body)
 	}
 	back := b.open(b.post(sent.to, url.Values{"answer": {"allow"}, "login": {"oauth+link@sandbox.test"}}).to)
-	if back.status != http.StatusSeeOther {
+	if back.status != http.StatusSeeOther || back.to != link {
 		t.Fatalf("%d %s", back.status, back.body)
 	}
 	testenv.Await(t, "the end of the session", func() bool {

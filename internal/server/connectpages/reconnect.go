@@ -10,8 +10,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// A reconnect link shows the form of a session that does not exist yet, because opening the link must change nothing.
-// Submitting the form finds or creates the session and continues there.
+// A reconnect link belongs to a session that does not exist yet, because loading its page must change nothing. Pressing
+// the button finds or creates the session and opens it in this browser.
 
 // findDisconnected reads the account that the link reconnects. It returns false if it has answered the request. A link
 // expires when its account is connected.
@@ -48,18 +48,20 @@ func reconnectDraft(account id.Account, c Connection) link.Draft {
 
 func (v *visit) getReconnect() {
 	if _, _, ok := v.findDisconnected(); ok {
-		v.showStart("", "", "")
+		v.showOpen("")
 	}
 }
 
 func (v *visit) postReconnect() {
 	org, account, ok := v.findDisconnected()
-	if !ok {
+	switch {
+	case !ok:
 		return
-	}
-	do := v.r.PostFormValue("do")
-	if do != "start" && do != "mobile" && do != "token" {
+	case v.r.PostFormValue("do") != "open":
 		v.redirect(v.path)
+		return
+	case v.browser().Empty():
+		v.showOpen("open.cookies")
 		return
 	}
 	ctx, cancel := v.context()
@@ -70,6 +72,5 @@ func (v *visit) postReconnect() {
 		return
 	}
 	v.session, v.path = &s, "/s/"+token.Reveal()
-	v.markOpened()
-	v.startAttempt(do)
+	v.openLink(false)
 }

@@ -20,28 +20,37 @@ func (s *fixture) reconnectLink(account id.Account) string {
 	return "/r/" + token.Reveal()
 }
 
-func TestReconnectLinkShowsTheFormAndMakesASessionWhenItIsSent(t *testing.T) {
+// enterReconnect opens a reconnect link, and returns the address of its session.
+func (s *fixture) enterReconnect(link string) string {
+	s.Helper()
+	s.wantText(s.get(link), http.StatusOK, "asks you to connect your account", "!Password")
+	opened := s.call(http.MethodPost, link, url.Values{"do": {"open"}})
+	if opened.status != http.StatusSeeOther || !strings.HasPrefix(opened.head.Get("Location"), "/s/cs_") {
+		s.Fatalf("%d %s", opened.status, opened.head.Get("Location"))
+	}
+	return opened.head.Get("Location")
+}
+
+func TestReconnectLinkMakesASessionWhenItIsOpened(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	account := id.New[id.Account]()
 	s.accounts[account] = connectpages.Connection{Name: "@luna", Platform: "sandbox", Since: s.clock.now(), Remembered: true, Lost: true}
 	link := s.reconnectLink(account)
-	for range 2 {
-		page := s.call(http.MethodGet, link, nil)
-		if page.status != http.StatusOK || !strings.HasPrefix(page.head.Get("Content-Type"), "text/html") || !strings.Contains(page.body, `name="password"`) {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodGet} {
+		if page := s.call(method, link, nil); page.status != http.StatusOK || !strings.HasPrefix(page.head.Get("Content-Type"), "text/html") {
 			t.Fatalf("%d %s", page.status, page.body)
-		}
-		if !strings.Contains(page.body, `value="yes" checked`) {
-			t.Error("the form would forget credentials that the account remembers")
 		}
 	}
 	if len(s.sessions) != 0 {
 		t.Fatal("reading a link made a session")
 	}
-	sent := s.call(http.MethodPost, link, url.Values{"do": {"start"}, "email": {"ok@sandbox.test"}, "password": {"good"}, "remember": {"yes"}})
-	if sent.status != http.StatusSeeOther || !strings.HasPrefix(sent.head.Get("Location"), "/s/cst_") {
-		t.Fatalf("%d %s", sent.status, sent.head.Get("Location"))
+	s.wantText(s.otherBrowser().post(link, "do", "open"), 422, "Allow cookies for this site")
+	path := s.enterReconnect(link)
+	if page := s.get(path); !strings.Contains(page.body, `value="yes" checked`) {
+		t.Error("the form would forget credentials that the account remembers")
 	}
+	s.wantText(s.post(path, "do", "start", "email", "ok@sandbox.test", "password", "good", "remember", "yes"), 200, "Signing you in")
 	got := s.starts[0]
 	if got.Session.Account != account || got.Email.Reveal() != "ok@sandbox.test" || !*got.Remember {
 		t.Errorf("%+v", got)
@@ -49,10 +58,13 @@ func TestReconnectLinkShowsTheFormAndMakesASessionWhenItIsSent(t *testing.T) {
 	if by := s.acts[0].by; by.Kind != "creator" || by.ID != string(account) || by.Action != "connect.session" {
 		t.Errorf("%+v", by)
 	}
-	again := s.call(http.MethodPost, link, url.Values{"do": {"mobile"}})
-	if again.status != http.StatusSeeOther || again.head.Get("Location") != sent.head.Get("Location") || len(s.sessions) != 1 {
-		t.Errorf("%d %s, %d sessions", again.status, again.head.Get("Location"), len(s.sessions))
+	if again := s.enterReconnect(link); again != path || len(s.sessions) != 1 {
+		t.Errorf("%s, %d sessions", again, len(s.sessions))
 	}
+	// Another browser does not see the attempt of the first one.
+	other := s.otherBrowser()
+	other.get(link)
+	s.wantText(other.post(link, "do", "open"), 409, "This link was opened in another browser", "!Signing you in")
 }
 
 func TestReconnectLinkIsOverOnceItsAccountIsConnected(t *testing.T) {

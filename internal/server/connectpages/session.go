@@ -1,28 +1,48 @@
 package connectpages
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// findSession loads the session of the link. It returns false if it has answered the request.
+// findSession loads the session of the browser. It returns false if it has answered the request.
 func (v *visit) findSession() bool {
 	if v.stopIfGuessing() {
 		return false
 	}
+	session, browser := v.frameKey()
+	if browser.Empty() {
+		browser = v.browser()
+	}
 	ctx, cancel := v.context()
 	defer cancel()
-	s, err := v.deps.Sessions.ByToken(ctx, v.r.PathValue("token"))
+	s, err := v.deps.Sessions.ByBrowser(ctx, id.Session(session), browser)
+	if !v.setSession(s, err) {
+		return false
+	}
+	if s.Held(browser) == link.Lost {
+		v.showOpened(link.Lost, "")
+		return false
+	}
+	return true
+}
+
+// setSession sets the session of the page, and its org. It returns false if it has answered the request.
+func (v *visit) setSession(s link.Session, err error) bool {
 	if err != nil {
 		v.showError(err)
 		return false
 	}
+	ctx, cancel := v.context()
+	defer cancel()
 	o, err := v.deps.Orgs.Org(ctx, s.Org)
 	if err != nil {
 		v.showError(err)
@@ -34,7 +54,7 @@ func (v *visit) findSession() bool {
 	return !v.stopIfSuspended(o)
 }
 
-// currentAttempt returns the newest attempt of the session, or nil before the first.
+// currentAttempt returns the newest attempt of the browser, or nil before the first.
 func (v *visit) currentAttempt() (*View, error) {
 	last := v.session.Last()
 	if last == "" {
@@ -52,10 +72,13 @@ func (v *visit) currentAttempt() (*View, error) {
 
 // getSession shows the form, or the attempt in progress: one link leads through the whole flow.
 func (v *visit) getSession() {
+	if v.atLink() {
+		v.getLink()
+		return
+	}
 	if !v.findSession() {
 		return
 	}
-	v.markOpened()
 	a, err := v.currentAttempt()
 	switch {
 	case err != nil:
@@ -69,13 +92,6 @@ func (v *visit) getSession() {
 	default:
 		v.showGone(http.StatusGone)
 	}
-}
-
-// markOpened records that the link was opened. An error must not keep the creator from the page.
-func (v *visit) markOpened() {
-	ctx, cancel := v.context()
-	defer cancel()
-	_ = v.deps.Sessions.Opened(ctx, *v.session)
 }
 
 // showsForm reports whether the page of the session is the form: there was no attempt yet, or the creator wants to try
@@ -93,6 +109,10 @@ func (v *visit) exitURL(status string) string {
 }
 
 func (v *visit) postSession() {
+	if v.atLink() {
+		v.postLink()
+		return
+	}
 	if !v.findSession() {
 		return
 	}
@@ -120,21 +140,31 @@ func (v *visit) postSession() {
 func (v *visit) exit() {
 	ctx, cancel := v.context()
 	defer cancel()
-	if v.session.Active != "" {
-		token, err := v.deps.Attempts.Token(ctx, v.session.Org, v.session.Active)
-		if err == nil {
-			_, err = v.deps.Attempts.Act(ctx, token, v.actor(string(v.session.ID), "connect.cancel"), Act{Cancel: true})
-		}
-		if err != nil && problem.Of(err).Kind.Code != problem.AttemptCompleted.Code {
-			v.showError(err)
-			return
-		}
+	if !v.cancelActive(ctx) {
+		return
 	}
-	if _, err := v.deps.Sessions.Exit(ctx, v.session.Org, v.session.ID); err != nil {
+	_, err := v.deps.Sessions.Exit(ctx, v.session.Org, v.session.ID, v.session.Openings())
+	if err != nil && !errors.Is(err, link.ErrElsewhere) { // then the page says that another browser has the session
 		v.showError(err)
 		return
 	}
 	v.redirect(v.path)
+}
+
+// cancelActive ends the attempt in progress, if there is one. It returns false if it has answered the request.
+func (v *visit) cancelActive(ctx context.Context) bool {
+	if v.session.Active == "" {
+		return true
+	}
+	token, err := v.deps.Attempts.Token(ctx, v.session.Org, v.session.Active)
+	if err == nil {
+		_, err = v.deps.Attempts.Act(ctx, token, v.actor(string(v.session.ID), "connect.cancel"), Act{Cancel: true})
+	}
+	if err != nil && problem.Of(err).Kind.Code != problem.AttemptCompleted.Code {
+		v.showError(err)
+		return false
+	}
+	return true
 }
 
 // Limits of the form fields, in bytes.
@@ -209,7 +239,7 @@ func (v *visit) authorizeStarted() {
 }
 
 func (v *visit) showStarted(err error, email string) {
-	if err == nil || errors.Is(err, link.ErrOver) {
+	if err == nil || errors.Is(err, link.ErrOver) || errors.Is(err, link.ErrElsewhere) {
 		v.redirect(v.path)
 		return
 	}

@@ -24,7 +24,7 @@ func TestACreatorNamesTheSiteBeforeThePassword(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	token, it := s.open(link.Session{Platform: "ghost", ReturnURL: "https://app.example/cb"})
-	path := "/s/" + token
+	path := s.enter(token)
 	first := s.get(path)
 	s.wantText(first, 200, "Northlight", "Ghost", "Where is your Ghost site?", "Northlight asks to manage your Ghost site", "You sign in on the next page",
 		"See your posts, members, newsletters", "!fans", "!Password", "!phone", "Cancel")
@@ -74,7 +74,7 @@ func TestASiteThatCannotBeUsedIsExplained(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	token, _ := s.open(link.Session{Platform: "ghost"})
-	path := "/s/" + token
+	path := s.enter(token)
 	for entered, want := range map[string]string{
 		"":                     "This is not the address of a site. Enter it as your browser shows it, such as maya.example.com.",
 		"maya@example.com":     "This is not the address of a site.",
@@ -103,7 +103,7 @@ func TestAStartChecksTheSiteAgain(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	token, _ := s.open(link.Session{Platform: "ghost"})
-	path := "/s/" + token
+	path := s.enter(token)
 	start := []string{"do", "start", "site", "maya.example.com", "email", "maya@example.com", "password", "canary-password"}
 	for _, one := range []struct {
 		refusal error
@@ -133,7 +133,7 @@ func TestTheSiteIsKeptForAnotherTry(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	token, _ := s.open(link.Session{Platform: "ghost"})
-	path := "/s/" + token
+	path := s.enter(token)
 	s.post(path, "do", "start", "site", "maya.example.com", "email", "bad@maya.example.com", "password", "bad")
 	s.do(token, s.next)
 	s.wantText(s.get(path), 200, "Ghost did not accept this email and password")
@@ -160,7 +160,7 @@ func TestASiteThatTheOrgHasNamedIsNotAskedFor(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	token, _ := s.open(link.Session{Platform: "ghost", Site: "https://maya.example.com/blog"})
-	path := "/s/" + token
+	path := s.enter(token)
 	page := s.get(path)
 	s.wantText(page, 200, "Sign in to Ghost at maya.example.com/blog", "Password", "!Change site")
 	if steps(page) != "1 of 3" || strings.Contains(page.body, `name="site"`) {
@@ -181,15 +181,16 @@ func TestAReconnectStaysAtTheSite(t *testing.T) {
 	account := id.New[id.Account]()
 	s.accounts[account] = connectpages.Connection{Name: "@maya", Platform: "ghost", Site: "https://maya.example.com", Lost: true}
 	link := s.reconnectLink(account)
-	s.wantText(s.get(link), 200, "Sign in to Ghost at maya.example.com", "!Change site", "!on my phone")
-	s.wantText(s.post(link, "do", "start", "site", "https://other.example.com", "email", "maya@example.com", "password", "good"), 200, "Contacting maya.example.com")
+	path := s.enterReconnect(link)
+	s.wantText(s.get(path), 200, "Sign in to Ghost at maya.example.com", "!Change site", "!on my phone")
+	s.wantText(s.post(path, "do", "start", "site", "https://other.example.com", "email", "maya@example.com", "password", "good"), 200, "Contacting maya.example.com")
 	if got := s.starts[0]; got.Site != "https://maya.example.com" {
 		t.Errorf("%+v", got)
 	}
 	// A platform that is no longer in the settings asks for nothing.
 	s.accounts[account] = connectpages.Connection{Name: "@maya", Platform: "gone", Lost: true}
 	s.wantText(s.get(link), 503, "Northlight cannot connect accounts right now", "!Password")
-	s.wantText(s.post(link, "do", "start", "email", "maya@example.com", "password", "good"), 503)
+	s.wantText(s.post(link, "do", "open"), 503)
 }
 
 func TestALinkWithoutAUsableMethodAsksForNothing(t *testing.T) {
@@ -226,10 +227,10 @@ func TestOneLinkChecksAFewSitesAMinute(t *testing.T) {
 	token, _ := s.open(link.Session{Platform: "ghost"})
 	other, _ := s.open(link.Session{Platform: "ghost"})
 	for range 10 {
-		s.wantText(s.post("/s/"+token, "do", "site", "site", "software.example.com"), 422)
+		s.wantText(s.post(s.enter(token), "do", "site", "site", "software.example.com"), 422)
 	}
-	s.wantText(s.post("/s/"+token, "do", "site", "site", "maya.example.com"), 429, "Too many attempts")
-	s.wantText(s.post("/s/"+other, "do", "site", "site", "maya.example.com"), 200, "Password")
+	s.wantText(s.post(s.enter(token), "do", "site", "site", "maya.example.com"), 429, "Too many attempts")
+	s.wantText(s.post(s.enter(other), "do", "site", "site", "maya.example.com"), 200, "Password")
 	if len(s.found) != 11 {
 		t.Errorf("%d checks", len(s.found))
 	}
@@ -277,7 +278,7 @@ func TestConsentNamesWhatTheCreatorAgreesTo(t *testing.T) {
 		{"sandbox", ""}, {"ghost", "https://maya.example.com"}, {"ghost", "https://maya.example.org"},
 	} {
 		token, _ := s.open(link.Session{Platform: one.platform})
-		s.post("/s/"+token, "do", "start", "site", one.site, "email", "maya@example.com", "password", "good")
+		s.post(s.enter(token), "do", "start", "site", one.site, "email", "maya@example.com", "password", "good")
 	}
 	for _, start := range s.starts {
 		hashes[start.Consent.TextHash] = true
@@ -292,11 +293,11 @@ func TestFailuresWithoutAPhoneDoNotAdviseIt(t *testing.T) {
 	s := newFixture(t)
 	for _, it := range []link.Session{{Platform: "ghost"}, {Kinds: []string{link.Credentials}}, {}} {
 		token, _ := s.open(it)
-		s.post("/s/"+token, "do", "start", "site", "maya.example.com", "email", "ok@example.com", "password", "good")
+		s.post(s.enter(token), "do", "start", "site", "maya.example.com", "email", "ok@example.com", "password", "good")
 		for _, code := range []string{"captcha_required", "two_factor_failed", "two_factor_locked", "face_rejected"} {
 			s.do(token, func(st *fakeAttempt) { st.view.State, st.view.Failure = attempt.Failed, code })
 			for lang, phone := range map[string]string{"en": "on your phone", "es": "de tu teléfono"} {
-				text := s.get("/s/" + token + "?lang=" + lang).text()
+				text := s.get(s.enter(token) + "?lang=" + lang).text()
 				if advised, want := strings.Contains(text, phone), it.Platform == "" && it.Kinds == nil; advised != want {
 					t.Errorf("%+v, %s: %s", it, code, text)
 				}
@@ -309,7 +310,7 @@ func TestThePlatformsMarkIsAFile(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	token, _ := s.open(link.Session{Platform: "ghost"})
-	address := regexp.MustCompile(`/connect/platform/ghost\.svg\?v=\w+`).FindString(s.get("/s/" + token).body)
+	address := regexp.MustCompile(`/connect/platform/ghost\.svg\?v=\w+`).FindString(s.get(s.enter(token)).body)
 	mark := s.get(address)
 	ghost, _ := platforms(t).Get("ghost")
 	if mark.status != 200 || "data:image/svg+xml;base64,"+base64.StdEncoding.EncodeToString([]byte(mark.body)) != ghost.Catalog.Logo || !strings.HasPrefix(mark.head.Get("Content-Type"), "image/svg+xml") ||
@@ -324,7 +325,7 @@ func TestThePlatformsMarkIsAFile(t *testing.T) {
 	}
 	// A platform without a mark has its initial, and a page without a platform has neither.
 	plain, _ := s.open(link.Session{})
-	if page := s.get("/s/" + plain); !strings.Contains(page.body, `<span class="mark other" aria-hidden="true">S</span><span>Sandbox`) {
+	if page := s.get(s.enter(plain)); !strings.Contains(page.body, `<span class="mark other" aria-hidden="true">S</span><span>Sandbox`) {
 		t.Error(page.body)
 	}
 	if page := s.get("/s/nothing"); strings.Contains(page.body, `class="mark`) {

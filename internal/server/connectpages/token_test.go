@@ -17,7 +17,7 @@ func TestAKeyIsAskedForFirst(t *testing.T) {
 	s := newFixture(t)
 	key := strings.Repeat("a1", 12) + ":" + strings.Repeat("0f", 32)
 	token, _ := s.open(link.Session{Platform: "ghost", Kinds: []string{link.Token, link.Credentials, link.MobileApp}})
-	path := "/s/" + token
+	path := s.enter(token)
 	s.wantText(s.get(path), 200, "Where is your Ghost site?")
 	page := s.post(path, "do", "site", "site", "maya.example.com")
 	s.wantText(page, 200, "Connect maya.example.com", "Admin API key", "add a custom integration", "Sign in with email and password instead", "Password")
@@ -50,8 +50,8 @@ func TestAKeyThatIsNotOfferedIsNotTaken(t *testing.T) {
 	s := newFixture(t)
 	for _, it := range []link.Session{{Kinds: []string{link.Token, link.Credentials, link.MobileApp}}, {Platform: "ghost", Site: "https://maya.example.com"}} {
 		token, _ := s.open(it)
-		s.wantText(s.get("/s/"+token), 200, "Password", "!Admin API key")
-		s.wantText(s.post("/s/"+token, "do", "token", "token", "x"), 200, "Password", "!Admin API key")
+		s.wantText(s.get(s.enter(token)), 200, "Password", "!Admin API key")
+		s.wantText(s.post(s.enter(token), "do", "token", "token", "x"), 200, "Password", "!Admin API key")
 	}
 	if len(s.starts) != 0 {
 		t.Errorf("%+v", s.starts)
@@ -66,5 +66,5 @@ func TestAnAccountWithAKey(t *testing.T) {
 	s.accounts[account] = connectpages.Connection{
 		Name: "Maya's letters", Platform: "ghost", Site: "https://maya.example.com", Credentials: catalog.ByToken, Lost: true,
 	}
-	s.wantText(s.get(s.reconnectLink(account)), 200, "Admin API key", "!Password", "!instead")
+	s.wantText(s.get(s.enterReconnect(s.reconnectLink(account))), 200, "Admin API key", "!Password", "!instead")
 }

@@ -121,8 +121,11 @@ type Start struct {
 // sessions are the hosted sessions. *link.Sessions implements it.
 type sessions interface {
 	ByToken(ctx context.Context, token string) (link.Session, error)
-	Opened(ctx context.Context, it link.Session) error
-	Exit(ctx context.Context, org id.Org, session id.Session) (link.Session, error)
+	// ByBrowser returns a session that is bound to a browser, or was; session-not-found for any other browser.
+	ByBrowser(ctx context.Context, session id.Session, browser secret.String) (link.Session, error)
+	// Open binds a session to a browser. again allows it to take the session from another browser.
+	Open(ctx context.Context, by audit.By, it link.Session, browser secret.String, kind link.Browser, again bool) (link.Session, error)
+	Exit(ctx context.Context, org id.Org, session id.Session, openings int) (link.Session, error)
 }
 
 type orgs interface {

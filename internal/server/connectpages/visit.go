@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -84,7 +85,12 @@ type page struct {
 	// Manage is the path of the creator's own page about the connection.
 	Manage     string
 	Connection Connection
-	Since      string
+	// Since is a day: when the account was connected, or the link was opened. Clock is the time on that day, in UTC.
+	Since, Clock string
+	// Browser is the kind of browser that opened the link. Again means that the creator may start again in this one, Lost
+	// that this one had opened the link before.
+	Browser     link.Browser
+	Again, Lost bool
 	// QR is the address of the QR code, or empty.
 	QR string
 }
@@ -194,6 +200,7 @@ func (v *visit) origins() []string {
 // setOrg sets the org of the page, and so its language and the sites that may frame it.
 func (v *visit) setOrg(o Org, locale string) {
 	v.org = o
+	v.r = v.r.WithContext(postgres.WithOrg(v.r.Context(), o.ID))
 	v.words = v.Pages.words[chooseLang(v.r, locale)]
 	v.secure(v.origins())
 }

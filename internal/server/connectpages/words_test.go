@@ -64,7 +64,7 @@ func TestLanguagesSayTheSameThings(t *testing.T) {
 
 // uses matches keys in templates and code. made matches the keys that are composed at run time.
 var (
-	uses = regexp.MustCompile(`(?:\.T |\.T\(|text\(|texts\[|plain\(|complain\(|showStart\(|showAttempt\(\w+, )"([a-z0-9_.]+)"|"((?:start|site|code|selfie|pending|failed|can)\.[a-z0-9_.]+)"`)
+	uses = regexp.MustCompile(`(?:\.T |\.T\(|text\(|texts\[|plain\(|complain\(|showStart\(|showAttempt\(\w+, )"([a-z0-9_.]+)"|"((?:start|site|code|selfie|pending|failed|can|open)\.[a-z0-9_.]+)"`)
 	made = regexp.MustCompile(`^(failed\.\w+|use\.(sms|app|email|face)|code\.(sms|app|email)(\.(title|hint|nomask|send|send\.nomask))?)$`)
 )
 
@@ -131,15 +131,15 @@ func TestTheLanguageIsTheCreators(t *testing.T) {
 	plain, _ := s.open(link.Session{})
 	spanish, _ := s.open(link.Session{Locale: "es"})
 	for _, one := range []struct{ path, accepts, want string }{
-		{"/s/" + plain, "", "en"},
-		{"/s/" + plain, "es-MX,es;q=0.9,en;q=0.8", "es"},
-		{"/s/" + plain, "de-DE, en;q=0.3, es;q=0.7", "es"},
-		{"/s/" + plain, "fr, *;q=0.5", "en"},
-		{"/s/" + plain, "es;q=0, en;q=0.1", "en"},
-		{"/s/" + plain, "es;q=x,;,;q=", "en"},
-		{"/s/" + spanish, "en", "es"},
-		{"/s/" + spanish + "?lang=en", "es", "en"},
-		{"/s/" + spanish + "?lang=xx", "en", "es"},
+		{s.enter(plain), "", "en"},
+		{s.enter(plain), "es-MX,es;q=0.9,en;q=0.8", "es"},
+		{s.enter(plain), "de-DE, en;q=0.3, es;q=0.7", "es"},
+		{s.enter(plain), "fr, *;q=0.5", "en"},
+		{s.enter(plain), "es;q=0, en;q=0.1", "en"},
+		{s.enter(plain), "es;q=x,;,;q=", "en"},
+		{s.enter(spanish), "en", "es"},
+		{s.enter(spanish) + "?lang=en", "es", "en"},
+		{s.enter(spanish) + "?lang=xx", "en", "es"},
 		{"/s/nothing", "es", "es"},
 	} {
 		page := s.get(one.path, "Accept-Language", one.accepts)
@@ -148,10 +148,10 @@ func TestTheLanguageIsTheCreators(t *testing.T) {
 		}
 	}
 	// The chosen language stays after a form, and the page links to the other one.
-	page := s.get("/s/" + plain + "?lang=es")
-	if !strings.Contains(page.body, `action="/s/`+plain+`?lang=es"`) || !strings.Contains(page.body, `href="/s/`+plain+`?lang=en" lang="en"`) {
+	page := s.get(s.enter(plain) + "?lang=es")
+	if !strings.Contains(page.body, `action="`+s.enter(plain)+`?lang=es"`) || !strings.Contains(page.body, `href="`+s.enter(plain)+`?lang=en" lang="en"`) {
 		t.Errorf("%s", page.body)
 	}
-	s.wantText(s.post("/s/"+plain+"?lang=es", "do", "start", "email", "x", "password", "x"), 422, "Escribe tu correo")
-	s.wantText(s.post("/s/"+plain+"?lang=es", "do", "mobile"), 200, "Escanea para aprobar")
+	s.wantText(s.post(s.enter(plain)+"?lang=es", "do", "start", "email", "x", "password", "x"), 422, "Escribe tu correo")
+	s.wantText(s.post(s.enter(plain)+"?lang=es", "do", "mobile"), 200, "Escanea para aprobar")
 }

@@ -1,7 +1,7 @@
 // Package dashboard serves the customers' dashboard: sign-in, invitations, and the web application (package web), which
 // calls /v1 from the same origin with the cookie that is set here.
 //
-// An identity provider proves who a user is (oidc.go); on a developer's machine a form accepts any address (signin.go).
+// An identity provider proves who a user is (oidc.go, package openid); on a developer's machine a form accepts any address (signin.go).
 // tenant/member decides who belongs to which org. The pages before sign-in are plain forms without a script. A GET
 // changes nothing; only a POST does. Start reading in signin.go.
 package dashboard
@@ -22,6 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
+	"github.com/stagedoor/stagedoor/internal/server/openid"
 	"github.com/stagedoor/stagedoor/internal/server/webapp"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -84,8 +85,7 @@ type Dashboard struct {
 	// style is the style sheet of the pages before sign-in. Its version is part of its address.
 	style, styleVersion string
 	site                *webapp.Site
-	provider            *provider
-	stateCipher         stateCipher
+	provider            *openid.Provider
 	origins             endpoint.OriginGuard
 	posts               ratelimit.Pace
 	misses              ratelimit.Pace
@@ -107,10 +107,10 @@ func New(d Deps) (*Dashboard, error) {
 	}
 	b := &Dashboard{
 		deps: d, mux: http.NewServeMux(), origins: endpoint.NewOriginGuard(d.Config.PublicURL), posts: ratelimit.New(posts, time.Minute, d.Now), misses: ratelimit.New(misses, time.Minute, d.Now),
-		site: webapp.New(d.Site), provider: newProvider(d.Config.OIDC, d.Config.PublicURL, d.Client, d.Now),
+		site: webapp.New(d.Site),
 	}
 	var err error
-	if b.stateCipher, err = newStateCipher(d.Config.Key); err != nil {
+	if b.provider, err = newProvider(d); err != nil {
 		return nil, err
 	}
 	if b.templates, err = template.ParseFS(files, "templates/*.html"); err != nil {

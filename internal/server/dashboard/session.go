@@ -35,6 +35,8 @@ type orgBody struct {
 	Role        string `json:"role"`
 	Plan        string `json:"plan"`
 	Suspended   bool   `json:"suspended"`
+	// PurgeAt is present while the org is being deleted: until then it can be restored.
+	PurgeAt *stamp.Time `json:"purgeAt,omitempty"`
 }
 
 // supportBody is present if an operator opened the org.
@@ -75,11 +77,16 @@ func viewSession(b member.Session, places []member.Place) sessionBody {
 		SignedIn: true, Person: &personBody{string(b.Person.ID), b.Person.Email, b.Person.Name}, Orgs: make([]orgBody, len(places)), ExpiresAt: (*stamp.Time)(&b.ExpiresAt),
 	}
 	if b.Support != "" {
-		body.Person, body.Support = &personBody{"operator", "operator", "Operator"}, &supportBody{b.Reason}
+		body.Person, body.Support = &personBody{"operator", b.OperatorLabel(), "Operator"}, &supportBody{b.Reason}
 	}
 	for i, at := range places {
 		o := at.Org
-		body.Orgs[i] = orgBody{string(o.ID), o.Name, string(o.Environment), string(at.Role), string(o.Plan), o.SuspendedAt != nil}
+		body.Orgs[i] = orgBody{
+			string(o.ID), o.Name, string(o.Environment), string(at.Role), string(o.Plan), o.SuspendedAt != nil, nil,
+		}
+		if o.Deletion != nil {
+			body.Orgs[i].PurgeAt = (*stamp.Time)(&o.Deletion.PurgeAt)
+		}
 		// The first org is current if the user has left the one that was open.
 		if body.CurrentOrg == "" || o.ID == b.Org {
 			body.CurrentOrg = string(o.ID)

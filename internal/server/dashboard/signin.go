@@ -56,11 +56,14 @@ func (v *visit) getSignIn() {
 	if _, ok, err := v.signedIn(ctx); err != nil {
 		v.refuse(err)
 		return
-	} else if ok && !v.r.URL.Query().Has("again") {
+	} else if ok && !v.r.URL.Query().Has("again") && !v.r.URL.Query().Has("fresh") {
 		http.Redirect(v.w, v.r, to, http.StatusSeeOther)
 		return
 	}
-	p := &page{To: to, Again: v.r.URL.Query().Has("again")}
+	p := &page{To: to, Again: v.r.URL.Query().Has("again"), Fresh: v.r.URL.Query().Has("fresh")}
+	if p.Fresh {
+		p.Note = "Sign in again to continue. Creating keys and changing the team needs a sign-in within the last 5 minutes. Then repeat what you did."
+	}
 	if v.r.URL.Query().Has("out") {
 		p.Note = "You are signed out."
 	}
@@ -75,7 +78,7 @@ const (
 )
 
 func (v *visit) showSignIn(status int, p *page) {
-	p.Provider, p.Dev = v.provider.name(), v.deps.Config.Dev
+	p.Provider, p.Dev = v.providerName(), v.deps.Config.Dev
 	if p.Email == "" {
 		p.Email, p.Name = devEmail, devName
 	}

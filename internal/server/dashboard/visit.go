@@ -51,6 +51,8 @@ type page struct {
 	Email, Name string
 	// Again asks the identity provider to let the user choose an account.
 	Again bool
+	// Fresh asks it to let the user sign in again.
+	Fresh bool
 
 	Org        string
 	Invitation member.Invitation

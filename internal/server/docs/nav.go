@@ -60,6 +60,7 @@ var nav = []group{
 		{file: "keys.md", label: "API keys"},
 		{file: "usage.md", label: "Usage"},
 		{file: "logs.md", label: "Request log"},
+		{file: "jobs.md", label: "Jobs"},
 		{file: "dashboard.md", label: "Dashboard and teams"},
 	}},
 	{title: "Libraries and tools", entries: []entry{
@@ -104,6 +105,9 @@ var nav = []group{
 	{title: "Operations", folded: true, entries: []entry{
 		{file: "operators.md", label: "For operators"},
 		{file: "operations/deploy.md", label: "Deploy"},
+		{file: "operations/transport.md", label: "Encrypted connections"},
+		{file: "operations/database-roles.md", label: "Database roles"},
+		{file: "operations/object-storage.md", label: "Object storage"},
 		{file: "operations/scale.md", label: "Scale out"},
 		{file: "operations/backup-and-restore.md", label: "Backup and restore"},
 		{file: "operations/key-rotation.md", label: "Key rotation"},
@@ -115,6 +119,8 @@ var nav = []group{
 		{file: "runbooks/webhooks-failing.md", label: "Webhooks fail"},
 		{file: "runbooks/revoke-leaked-key.md", label: "A key has leaked"},
 		{file: "runbooks/suspend-org.md", label: "Suspend an organisation"},
+		{file: "runbooks/delete-org.md", label: "Delete an organisation"},
+		{file: "runbooks/audit-finding.md", label: "The audit log has a finding"},
 	}},
 	{title: "For engineers", folded: true, entries: []entry{
 		{file: "../ARCHITECTURE.md", path: "/docs/architecture", label: "Architecture"},
@@ -154,5 +160,10 @@ var nav = []group{
 		{file: "adr/0025-overload.md"},
 		{file: "adr/0026-sealed-content.md"},
 		{file: "adr/0027-deletion.md"},
+		{file: "adr/0028-keyed-audit.md"},
+		{file: "adr/0029-row-security.md"},
+		{file: "adr/0030-one-browser.md"},
+		{file: "adr/0031-operators-are-people.md"},
+		{file: "adr/0032-jobs-and-object-storage.md"},
 	}},
 }

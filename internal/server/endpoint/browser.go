@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 )
@@ -14,6 +15,21 @@ type Browser struct {
 	Cookie string
 	// Identify checks the value of the cookie. Its errors are problems.
 	Identify func(r *http.Request, value string) (Identity, error)
+	// RequireRecent returns a problem if the sign-in of a browser is too old for operations with Recent.
+	RequireRecent func(ctx context.Context, browser id.BrowserSession) error
+}
+
+// checkRecent checks that the sign-in of a browser is recent, if the operation needs that.
+func (t *Table) checkRecent(w http.ResponseWriter, r *http.Request, call *Call) error {
+	p := call.Identity.Principal
+	if !call.op.Recent || p == nil || p.Key.Kind != apikey.KindSession {
+		return nil
+	}
+	err := t.deps.Browser.RequireRecent(r.Context(), p.Key.Session)
+	if err != nil {
+		t.limitRest(w)
+	}
+	return err
 }
 
 // byCookie authenticates the caller by the cookie. ok is false if the request has none, or has an Authorization header,

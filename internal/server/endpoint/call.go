@@ -104,6 +104,17 @@ func By(ctx context.Context) audit.By {
 // Header returns the header of the response, which is also sent if the response becomes a problem.
 func (c *Call) Header() http.Header { return c.header }
 
+// Operation returns the id of the operation; empty if no operation has the path.
+func (c *Call) Operation() string {
+	if c.op == nil {
+		return ""
+	}
+	return c.op.ID
+}
+
+// ServesWhileDeleting reports whether the operation declares WhileDeleting.
+func (c *Call) ServesWhileDeleting() bool { return c.op != nil && c.op.WhileDeleting }
+
 // RecordUpstream records the time that the platform took, and its own code if it refused.
 func (c *Call) RecordUpstream(took time.Duration, code string) {
 	c.outcome.upstream = took
@@ -157,6 +168,9 @@ func (t *Table) checkLimits(ctx context.Context, call *Call) error {
 func requireScope(needed scope.Scope, held scope.Set) error {
 	if held.Has(needed) {
 		return nil
+	}
+	if role := needed.Role(); role != "" {
+		return problem.RoleRequired.Newf("The operation needs the role %s.", role).With("requiredRole", role)
 	}
 	return problem.ScopeMissing.Newf("The operation needs the scope %s, which this key does not hold.", needed).
 		With("missingScope", needed.String()).With("requiredScopes", []string{needed.String()}).With("heldScopes", held.Names())

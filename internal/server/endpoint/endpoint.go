@@ -85,8 +85,13 @@ type Operation struct {
 	// Ticket authenticates a token in the query, for callers that cannot send a header. Nil if the operation accepts
 	// none.
 	Ticket func(r *http.Request, token string) (Identity, error)
+	// Recent means that a browser may call it only if its person signed in a few minutes ago. Keys are not affected.
+	Recent bool
 	// Streams means that the response is written as it is produced and cannot be stored for an Idempotency-Key.
 	Streams bool
+	// WhileDeleting means that the operation also serves browsers whose organisation is suspended because it is being
+	// deleted.
+	WhileDeleting bool
 	// Repeatable means that running the operation twice has the same effect as once. Only such an operation is run
 	// again under an Idempotency-Key whose first run died half-way.
 	Repeatable bool

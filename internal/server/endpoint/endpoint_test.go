@@ -346,3 +346,26 @@ func TestSourceBelievesTrustedProxiesOnly(t *testing.T) {
 		}
 	}
 }
+
+// Every response has headers that keep a browser from using it for anything else, whether it succeeds or not.
+func TestResponsesHaveSecurityHeaders(t *testing.T) {
+	t.Parallel()
+	table := newTable(t, io.Discard, func(context.Context, *loginInput) error { return nil })
+	for target, want := range map[string]int{"/login?page=1": http.StatusOK, "/login?page=x": http.StatusBadRequest, "/none": http.StatusNotFound} {
+		rec, _ := send(t, table, target, `{"email":"a@b.test","password":"okay"}`, nil)
+		if rec.Code != want {
+			t.Errorf("%s: %d, want %d", target, rec.Code, want)
+		}
+		for name, value := range map[string]string{
+			"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"Content-Security-Policy":      "default-src 'none'; frame-ancestors 'none'",
+			"Cross-Origin-Resource-Policy": "same-origin",
+			"Strict-Transport-Security":    "max-age=63072000; includeSubDomains; preload",
+			"Access-Control-Allow-Origin":  "",
+		} {
+			if got := rec.Header().Get(name); got != value {
+				t.Errorf("%s: %s is %q, want %q", target, name, got, value)
+			}
+		}
+	}
+}

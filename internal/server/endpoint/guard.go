@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -28,7 +29,8 @@ import (
 // ServeHTTP serves a request. It passes, in this order:
 //
 //	assignID
-//	authenticate, checkScope, enter, readBody, startWork (see steps)
+//	authenticate
+//	checkScope, checkRecent, enter, readBody, startWork (see steps)
 //	resolve, if its terms depend on its contents
 //	admit
 //	handle
@@ -67,10 +69,10 @@ func (t *Table) assignID(w http.ResponseWriter, r *http.Request) *Call {
 	return call
 }
 
-// steps are what a request of every operation passes before its input is parsed, in this order. The first error is its
+// steps are what an authenticated request of every operation passes before its input is parsed, in this order. The first error is its
 // response. Admission follows after the input was parsed, so that invalid requests are not billed.
 var steps = [...]func(*Table, http.ResponseWriter, *http.Request, *Call) error{
-	(*Table).authenticate, (*Table).checkScope, (*Table).enter, (*Table).readBody, (*Table).startWork,
+	(*Table).checkScope, (*Table).checkRecent, (*Table).enter, (*Table).readBody, (*Table).startWork,
 }
 
 // guard wraps the handler of an operation with the steps.
@@ -86,6 +88,14 @@ func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call := From(r.Context())
 		call.match(op, r)
+		if err := t.authenticate(w, r, call); err != nil {
+			t.Fail(w, r, err)
+			return
+		}
+		if call.Identity.Principal != nil {
+			r = r.WithContext(postgres.WithOrg(r.Context(), call.Identity.Principal.Org.ID))
+			call.Origin.request = r
+		}
 		for _, step := range steps {
 			if err := step(t, w, r, call); err != nil {
 				t.Fail(w, r, err)

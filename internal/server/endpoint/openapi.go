@@ -28,7 +28,13 @@ func (t *Table) kinds(op *Operation) []problem.Kind {
 	if !op.Public && t.deps.Browser != nil {
 		list = append(list, problem.SignedOut, problem.MembershipMissing, problem.CrossOriginRefused)
 	}
-	if op.Scope != scope.Any {
+	if op.Recent {
+		list = append(list, problem.ReauthenticationRequired)
+	}
+	switch {
+	case op.Scope.Role() != "":
+		list = append(list, problem.RoleRequired)
+	case op.Scope != scope.Any:
 		list = append(list, problem.ScopeMissing)
 	}
 	if op.Account != "" && !op.Public {
@@ -144,6 +150,8 @@ func (op *Operation) scopeText() string {
 	switch {
 	case op.Public:
 		return "No key is needed."
+	case op.Scope == scope.Any && slices.Contains(op.Problems, problem.RoleRequired):
+		return "Needs an owner's sign-in to the dashboard; keys are refused with `role-required`."
 	case op.Scope == scope.Any:
 		return "Any key may call this operation."
 	}

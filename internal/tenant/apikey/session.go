@@ -41,7 +41,8 @@ func sessionHash(cookie secret.String, owner id.Org) hash {
 }
 
 // VerifySession is Verify for a browser in an org. ok is false if the browser has no key there or its key has ended;
-// package member then decides whether the browser gets one.
+// package member then decides whether the browser gets one. With the problem org-suspended it returns the identity as
+// well.
 func (s *Keys) VerifySession(ctx context.Context, cookie secret.String, owner id.Org, source string) (p *Principal, ok bool, err error) {
 	h := sessionHash(cookie, owner)
 	p, found := s.cached.keys.Get(h)

@@ -118,6 +118,7 @@ func (s *Keys) lookUp(ctx context.Context, h hash, source string) (*Principal, e
 func (p *Principal) ReadAt() time.Time { return p.loadedAt }
 
 // Refresh reads an identity again, bypassing the cache. The read of the returned identity started at or after since.
+// With the problem org-suspended it returns the identity as well.
 func (s *Keys) Refresh(ctx context.Context, p *Principal, since time.Time) (*Principal, error) {
 	for {
 		// loadShared may join a read that started before since. The next one starts after it.
@@ -206,10 +207,8 @@ func (s *Keys) checkUsable(p *Principal) error {
 		return problem.KeyRevoked.Newf("The key %s was revoked at %s.", p.Key.ID, stamp.Text(*p.Key.RevokedAt))
 	case p.Key.ExpiresAt != nil && !s.deps.Now().Before(*p.Key.ExpiresAt):
 		return problem.KeyExpired.Newf("The key %s expired at %s.", p.Key.ID, stamp.Text(*p.Key.ExpiresAt))
-	case p.Org.SuspendedAt != nil:
-		return problem.OrgSuspended.New("The organisation is suspended. Its keys and sessions are kept and not used.")
 	}
-	return nil
+	return p.Org.Refusal()
 }
 
 // Heard handles the announcement of an org's new epoch: identities with an older epoch are read again.

@@ -1,8 +1,10 @@
 // Package audit owns the record of who changed what, one log per org and one for operators.
 //
 // Record writes an entry in the transaction of the change, so a change without an entry cannot be committed. The
-// entries of a log form a hash chain, so that Verify finds missing and altered entries (chain.go). The chain does not
-// protect against an attacker who rewrites all of it.
+// entries of a log form a chain of hashes with a key from the keyring (chain.go), so that Check finds missing, altered
+// and forged entries (verify.go). The heads of the chains are anchored outside the database, so that it also finds a
+// chain that was cut short (anchor.go). Keeper does that, and once gives the entries of earlier versions keyed hashes
+// (rekey.go).
 //
 // Entries outlive the accounts that they are about, so they hold ids. Personal data of an account, such as its label, is
 // sealed with the account's key, and cannot be read once the account is deleted (personal.go).
@@ -12,6 +14,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/contract"
@@ -107,6 +110,8 @@ type Entry struct {
 	Target  string
 	Changes json.RawMessage
 	hash    []byte
+	// keyID is empty if the hash has no key.
+	keyID string
 }
 
 // Log writes and reads the audit logs of all orgs.
@@ -114,6 +119,9 @@ type Log struct {
 	db     *postgres.DB
 	sealer Sealer
 	now    func() time.Time
+	// key is nil until it has been read, and keyed is false until isKeyed has found that it is true.
+	key   atomic.Pointer[chainKey]
+	keyed atomic.Bool
 }
 
 // New returns a Log that takes the times of entries from now.
@@ -124,6 +132,10 @@ func New(db *postgres.DB, sealer Sealer, now func() time.Time) *Log {
 // Record writes an entry in the caller's transaction. It locks the head of the org's chain until the transaction ends,
 // so call it as late as possible. If there are personal changes, target must be the account that they belong to.
 func (l *Log) Record(ctx context.Context, tx postgres.Tx, org id.Org, by By, target string, changes Changes) error {
+	key, err := l.chainKey(ctx)
+	if err != nil {
+		return err
+	}
 	stored, err := l.sealPersonal(ctx, org, target, changes)
 	if err != nil {
 		return err
@@ -137,5 +149,5 @@ func (l *Log) Record(ctx context.Context, tx postgres.Tx, org id.Org, by By, tar
 		// The database stores microseconds, and the hash must cover the value that it returns.
 		At: l.now().Truncate(time.Microsecond),
 	}
-	return appendEntry(ctx, tx, org, e)
+	return appendEntry(ctx, tx, key, org, e)
 }

@@ -12,11 +12,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// Sealer seals and opens personal values with the key of their account; *seal.Sealer implements it.
+// Sealer seals and opens personal values with the key of their account, and keeps the key of the chains; *seal.Sealer
+// implements it.
 type Sealer interface {
 	SealBytes(ctx context.Context, at seal.Address, text []byte) ([]byte, error)
 	OpenBytes(ctx context.Context, at seal.Address, sealed []byte) ([]byte, error)
 	Warm(ctx context.Context, org id.Org, holders []string) error
+	Derive(ctx context.Context, purpose string) ([]byte, error)
+	// AuditKeyed reports whether SetAuditKeyed was ever called.
+	AuditKeyed(ctx context.Context) (bool, error)
+	SetAuditKeyed(ctx context.Context) error
 }
 
 // hiddenChange is the stored form of a personal change. Customers get the opened change instead, or {"purged": true} if
@@ -43,17 +48,20 @@ func (l *Log) sealPersonal(ctx context.Context, org id.Org, target string, chang
 		if err != nil {
 			return nil, fmt.Errorf("encode the audit change of %s: %w", name, err)
 		}
-		sealed, err := l.sealer.SealBytes(ctx, personalAddress(org, target), text)
-		switch {
-		case errors.Is(err, seal.ErrShredded):
-			out[name] = hiddenChange{Purged: true}
-		case err != nil:
+		if out[name], err = l.sealChange(ctx, org, target, text); err != nil {
 			return nil, fmt.Errorf("seal the audit change of %s: %w", name, err)
-		default:
-			out[name] = hiddenChange{Sealed: sealed}
 		}
 	}
 	return out, nil
+}
+
+// sealChange returns the stored form of a personal change of an account.
+func (l *Log) sealChange(ctx context.Context, org id.Org, account string, text []byte) (hiddenChange, error) {
+	sealed, err := l.sealer.SealBytes(ctx, personalAddress(org, account), text)
+	if errors.Is(err, seal.ErrShredded) {
+		return hiddenChange{Purged: true}, nil
+	}
+	return hiddenChange{Sealed: sealed}, err
 }
 
 // openPersonal replaces the sealed changes of entries by their values.
@@ -85,6 +93,13 @@ func (l *Log) openPersonal(ctx context.Context, org id.Org, entries []Entry) err
 		}
 	}
 	return nil
+}
+
+// OpenChanges returns the changes of a stored entry of an organisation about target, with the sealed ones opened.
+func (l *Log) OpenChanges(ctx context.Context, org id.Org, target string, changes json.RawMessage) (json.RawMessage, error) {
+	one := []Entry{{Target: target, Changes: changes}}
+	err := l.openPersonal(ctx, org, one)
+	return one[0].Changes, err
 }
 
 // hidePersonal removes the sealed changes of an entry for readers who may not open them.

@@ -8,14 +8,34 @@ SELECT seq, hash FROM audit_head WHERE org_id = @org_id FOR UPDATE;
 UPDATE audit_head SET seq = @seq, hash = @hash WHERE org_id = @org_id;
 
 -- name: Insert :exec
-INSERT INTO audit_entry (org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash)
-VALUES (@org_id, @seq, @id, @at, @actor_kind, @actor_id, @actor_label, @action, @target, @request_id, @ip_hash, @changes, @hash);
+INSERT INTO audit_entry (org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash, key_id)
+VALUES (@org_id, @seq, @id, @at, @actor_kind, @actor_id, @actor_label, @action, @target, @request_id, @ip_hash, @changes, @hash, @key_id);
 
 -- name: Chain :many
 SELECT * FROM audit_entry WHERE org_id = @org_id AND seq > @after ORDER BY seq LIMIT @max_rows;
 
 -- name: Head :one
 SELECT seq, hash FROM audit_head WHERE org_id = @org_id;
+
+-- name: NextChain :one
+-- tenant: verification and keying go through all orgs
+-- An org counts if it has a head or an entry, so that neither can be hidden by removing the other.
+SELECT n.org_id FROM (
+    (SELECT h.org_id FROM audit_head h WHERE h.org_id > @after ORDER BY h.org_id LIMIT 1)
+    UNION ALL (SELECT e.org_id FROM audit_entry e WHERE e.org_id > @after ORDER BY e.org_id LIMIT 1)
+) n ORDER BY n.org_id LIMIT 1;
+
+-- name: Rekey :exec
+UPDATE audit_entry e SET hash = n.hash, key_id = @key_id, changes = n.changes::json
+FROM (SELECT unnest(@seqs::bigint[]) AS seq, unnest(@hashes::bytea[]) AS hash, unnest(@changes::text[]) AS changes) n
+WHERE e.org_id = @org_id AND e.seq = n.seq;
+
+-- name: Heads :many
+-- tenant: the heads of all orgs are anchored
+SELECT org_id, seq, hash, anchored FROM audit_head WHERE org_id > @after ORDER BY org_id LIMIT @max_rows;
+
+-- name: MarkAnchored :exec
+UPDATE audit_head SET anchored = @anchored WHERE org_id = @org_id;
 
 -- name: PageOfAll :many
 -- tenant: operators read the logs of all orgs

@@ -80,6 +80,10 @@ func (f *fixture) orgIn(t *testing.T, e environment.Environment) id.Org {
 		return err
 	})
 	must.OK(t, err)
+	// The operator of by may invite members, although there are owners. Tests of consent use another operator.
+	_, err = f.db.Pool().Exec(t.Context(), `INSERT INTO support_access (org_id, id, operator_id, operator, reason, expires_at, granted_at)
+		VALUES ($1, $2, $3, $4, 'a test', now() + interval '1 day', now())`, o.ID, id.New[id.SupportAccess](), by.ID, by.Label)
+	must.OK(t, err)
 	return o.ID
 }
 

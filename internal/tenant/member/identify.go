@@ -31,7 +31,8 @@ type From struct {
 // Identify returns a browser's identity in an org. wanted is the org's id; if it is empty, Identify uses the org that
 // the browser shows. The identity may be as old as one from apikey.Verify: admission detects later changes.
 //
-// A browser gets its hidden key in an org at its first request there.
+// A browser gets its hidden key in an org at its first request there. With the problem org-suspended, Identify returns
+// the identity as well, so that an org that is being deleted can be restored.
 func (s *Members) Identify(ctx context.Context, cookie secret.String, wanted string, from From) (*apikey.Principal, error) {
 	if !isWellFormed(cookie) {
 		return nil, signedOut()
@@ -45,7 +46,7 @@ func (s *Members) Identify(ctx context.Context, cookie secret.String, wanted str
 		p, err = s.grantAccess(ctx, cookie, owner, from)
 	}
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	s.recordSeen(ctx, p)
 	return p, nil

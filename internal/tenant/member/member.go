@@ -70,14 +70,19 @@ type Members struct {
 	granting singleflight.Group
 	// lastSeen holds when this node last recorded that a browser was used in an org.
 	lastSeen cache.Cache[browserInOrg, time.Time]
+	// lastRead holds when this node last recorded what an operator's browser reads.
+	lastRead cache.Cache[operatorRead, time.Time]
 }
 
-// maxLastSeen bounds the entries of Members.lastSeen.
+// maxLastSeen bounds the entries of Members.lastSeen, and of Members.lastRead.
 const maxLastSeen = 100_000
 
 // New returns a Members with the given dependencies.
 func New(d Deps) *Members {
-	return &Members{deps: d, lastSeen: cache.NewFor[browserInOrg, time.Time](maxLastSeen, seenInterval)}
+	return &Members{
+		deps: d, lastSeen: cache.NewFor[browserInOrg, time.Time](maxLastSeen, seenInterval),
+		lastRead: cache.NewFor[operatorRead, time.Time](maxLastSeen, readInterval),
+	}
 }
 
 // hash is the SHA-256 of a cookie or token, under which the database stores it.

@@ -55,6 +55,9 @@ UPDATE org_member SET role = @role WHERE org_id = @org_id AND person_id = @perso
 -- name: RemoveMember :exec
 DELETE FROM org_member WHERE org_id = @org_id AND person_id = @person_id;
 
+-- name: LockPerson :one
+SELECT id FROM person WHERE id = @id FOR UPDATE;
+
 -- name: SeenIn :exec
 UPDATE org_member SET last_seen_at = @now WHERE org_id = @org_id AND person_id = @person_id;
 
@@ -98,8 +101,11 @@ DELETE FROM invitation WHERE email = @email AND invited_by_kind = 'operator' AND
 DELETE FROM invitation WHERE expires_at < @before;
 
 -- name: AddSession :exec
-INSERT INTO browser_session (id, hash, person_id, current_org, support_org, support_reason, user_agent, created_at, last_seen_at, ends_at)
-VALUES (@id, @hash, @person_id, @current_org, @support_org, @support_reason, @user_agent, @created_at, @created_at, @ends_at);
+INSERT INTO browser_session (id, hash, person_id, current_org, support_org, support_reason, access_id, support_operator, user_agent, created_at, last_seen_at, ends_at, authenticated_at)
+VALUES (@id, @hash, @person_id, @current_org, @support_org, @support_reason, @access_id, @support_operator, @user_agent, @created_at, @created_at, @ends_at, @authenticated_at);
+
+-- name: AuthenticatedAt :one
+SELECT coalesce(authenticated_at, created_at)::timestamptz FROM browser_session WHERE id = @id;
 
 -- name: SessionByHash :one
 SELECT * FROM browser_session WHERE hash = @hash;
@@ -125,11 +131,26 @@ UPDATE browser_session SET last_seen_at = @now WHERE id = @id AND ended_at IS NU
 -- name: EndSession :execrows
 UPDATE browser_session SET ended_at = @now WHERE id = @id AND ended_at IS NULL;
 
+-- name: DropSessions :exec
+DELETE FROM browser_session WHERE person_id = @person_id;
+
+-- name: DropIdentities :exec
+DELETE FROM person_identity WHERE person_id = @person_id;
+
+-- name: DropPerson :exec
+DELETE FROM person WHERE id = @id;
+
+-- name: LeaveOrg :exec
+UPDATE browser_session SET current_org = '' WHERE current_org = @current_org;
+
+-- name: DropSupport :exec
+DELETE FROM browser_session WHERE support_org = @support_org;
+
 -- name: TrimSessions :exec
 DELETE FROM browser_session WHERE ends_at < @before;
 
 -- name: AddOffer :exec
-INSERT INTO support_offer (org_id, hash, reason, expires_at) VALUES (@org_id, @hash, @reason, @expires_at);
+INSERT INTO support_offer (org_id, hash, reason, expires_at, access_id, operator) VALUES (@org_id, @hash, @reason, @expires_at, @access_id, @operator);
 
 -- name: OfferByHash :one
 -- tenant: the token is the proof of which org it is for
@@ -142,3 +163,53 @@ DELETE FROM support_offer WHERE hash = @hash AND expires_at > @now RETURNING *;
 -- name: TrimOffers :exec
 -- tenant: whoever they were for, they are over
 DELETE FROM support_offer WHERE expires_at < @before;
+
+-- name: AddAccess :one
+INSERT INTO support_access (org_id, id, operator_id, operator, reason, expires_at)
+VALUES (@org_id, @id, @operator_id, @operator, @reason, now() + @lasts::interval) RETURNING *;
+
+-- name: ReplaceAccess :exec
+-- An operator has one open request per org.
+UPDATE support_access SET ended_at = now(), ended_by = @operator
+WHERE org_id = @org_id AND operator_id = @operator_id AND granted_at IS NULL AND ended_at IS NULL;
+
+-- name: CountAccess :one
+SELECT count(*) FROM support_access WHERE org_id = @org_id AND requested_at > now() - interval '1 day';
+
+-- name: Accesses :many
+SELECT sqlc.embed(a), (a.expires_at <= now())::bool AS expired FROM support_access a
+WHERE a.org_id = @org_id AND a.requested_at > now() - interval '90 days' ORDER BY a.requested_at DESC, a.id DESC LIMIT 100;
+
+-- name: GetAccess :one
+SELECT sqlc.embed(a), (a.expires_at <= now())::bool AS expired FROM support_access a WHERE a.org_id = @org_id AND a.id = @id;
+
+-- name: GrantAccess :one
+UPDATE support_access SET granted_at = now(), granted_by = @granted_by, expires_at = now() + @lasts::interval
+WHERE org_id = @org_id AND id = @id AND granted_at IS NULL AND ended_at IS NULL AND expires_at > now() RETURNING *;
+
+-- name: EndAccess :one
+UPDATE support_access SET ended_at = now(), ended_by = @ended_by
+WHERE org_id = @org_id AND id = @id AND ended_at IS NULL AND expires_at > now() RETURNING *;
+
+-- name: GrantedAccess :one
+-- The lock keeps the access from being revoked before the transaction ends.
+SELECT * FROM support_access
+WHERE org_id = @org_id AND operator_id = @operator_id AND granted_at IS NOT NULL AND ended_at IS NULL AND expires_at > now()
+ORDER BY expires_at DESC LIMIT 1 FOR SHARE;
+
+-- name: HoldAccess :one
+SELECT * FROM support_access
+WHERE org_id = @org_id AND id = @id AND granted_at IS NOT NULL AND ended_at IS NULL AND expires_at > now() FOR SHARE;
+
+-- name: HasOwner :one
+SELECT EXISTS (SELECT 1 FROM org_member WHERE org_id = @org_id AND role = 'owner');
+
+-- name: BrowsersOfAccess :many
+SELECT id FROM browser_session WHERE access_id = @access_id AND ended_at IS NULL;
+
+-- name: AccessOf :one
+SELECT access_id FROM browser_session WHERE id = @id;
+
+-- name: TrimAccess :exec
+-- tenant: expired rows of all organisations
+DELETE FROM support_access WHERE expires_at < now() - interval '90 days';

@@ -29,6 +29,9 @@ const (
 	retention = 30 * 24 * time.Hour
 )
 
+// Recent is how long a person who has proved who they are may do what RequireRecent protects.
+const Recent = 5 * time.Minute
+
 // Session is a signed-in browser.
 type Session struct {
 	ID id.BrowserSession
@@ -36,18 +39,21 @@ type Session struct {
 	Person Person
 	// Org is the org that the browser shows; empty if there is none yet.
 	Org id.Org
-	// Support is the only org that an operator's browser may read, and Reason the operator's reason. Both are empty for
-	// members' browsers.
-	Support id.Org
-	Reason  string
+	// Support is the only org that an operator's browser may read, Reason the operator's reason, Access what the org has
+	// granted, and Operator the operator's label. All are empty for members' browsers.
+	Support  id.Org
+	Reason   string
+	Access   id.SupportAccess
+	Operator string
 
 	UserAgent             string
 	CreatedAt, LastSeenAt time.Time
 	// ExpiresAt is when the session ends if the browser is not used again.
 	ExpiresAt time.Time
 
-	endsAt time.Time // the latest end, however much the browser is used
-	ended  bool      // signed out
+	endsAt          time.Time // the latest end, however much the browser is used
+	authenticatedAt time.Time // when the person last proved who they are; set for a new session only
+	ended           bool      // signed out
 }
 
 // hasEnded reports whether the browser is no longer signed in.
@@ -64,7 +70,12 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // Claims are an identity provider's statements about a person. The caller has checked that Email is verified.
-type Claims struct{ Issuer, Subject, Email, Name string }
+type Claims struct {
+	Issuer, Subject, Email, Name string
+	// AuthenticatedAt is when the person last proved to the provider who they are, which may be long before the sign-in
+	// here. Zero means at the sign-in.
+	AuthenticatedAt time.Time
+}
 
 // Welcome decides who may sign in without being a member.
 type Welcome struct {
@@ -102,7 +113,7 @@ func (s *Members) SignIn(ctx context.Context, by audit.By, c Claims, w Welcome, 
 	for range 2 {
 		cookie = newToken()
 		err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
-			b = Session{UserAgent: cleanText(userAgent, maxUserAgent)}
+			b = Session{UserAgent: cleanText(userAgent, maxUserAgent), authenticatedAt: c.AuthenticatedAt}
 			if err := s.resolvePerson(ctx, tx, &b, by, c, w); err != nil {
 				return err
 			}
@@ -218,6 +229,9 @@ func (s *Members) openSession(ctx context.Context, tx postgres.Tx, by audit.By, 
 	now := s.deps.Now().Truncate(time.Microsecond)
 	b.ID, b.CreatedAt, b.LastSeenAt, b.endsAt = id.New[id.BrowserSession](), now, now, now.Add(atMost)
 	b.ExpiresAt = b.keyExpiry(now)
+	if b.authenticatedAt.IsZero() || b.authenticatedAt.After(now) {
+		b.authenticatedAt = now
+	}
 	if err := addSession(ctx, tx, *b, hashToken(cookie)); err != nil {
 		return err
 	}
@@ -240,8 +254,8 @@ func (s *Members) grantKey(ctx context.Context, tx postgres.Tx, by audit.By, coo
 		}
 		key.Scopes = role.Scopes()
 	case b.Support == owner:
-		key.Scopes, key.Label = Support.Scopes(), operatorLabel
-		by.Kind, by.ID, by.Label, by.Action = audit.ActorOperator, "admin", operatorLabel, "operator.sign_in"
+		key.Scopes, key.Label = Support.Scopes(), b.OperatorLabel()
+		by.Kind, by.ID, by.Label, by.Action = audit.ActorOperator, operatorID, b.OperatorLabel(), "operator.sign_in"
 	default:
 		return notMember()
 	}
@@ -252,8 +266,11 @@ func (s *Members) grantKey(ctx context.Context, tx postgres.Tx, by audit.By, coo
 	return s.deps.Audit.Record(ctx, tx, owner, by, string(b.ID), audit.Changes{"userAgent": {To: b.UserAgent}})
 }
 
-// operatorLabel names an operator in logs.
-const operatorLabel = "operator"
+// operatorID identifies an operator's browser in logs.
+const operatorID = "operator"
+
+// OperatorLabel names the operator of a browser in logs. Sessions of the previous version have no name.
+func (b *Session) OperatorLabel() string { return cmp.Or(b.Operator, operatorID) }
 
 func notMember() error {
 	// The same problem as for an org that does not exist, so that it does not reveal which ids exist.
@@ -267,6 +284,21 @@ func (s *Members) Find(ctx context.Context, cookie secret.String) (Session, erro
 	}
 	b, err := sessionByHash(ctx, s.deps.DB, hashToken(cookie))
 	return b, s.checkSession(b, err)
+}
+
+// RequireRecent returns the problem reauthentication-required unless the person of a browser has proved who they are
+// within the last five minutes. It protects what would outlast a browser that someone else got hold of.
+func (s *Members) RequireRecent(ctx context.Context, browser id.BrowserSession) error {
+	at, err := db.New(s.deps.DB).AuthenticatedAt(ctx, browser)
+	switch {
+	case errors.Is(err, postgres.ErrNoRows):
+		return signedOut()
+	case err != nil:
+		return err
+	case s.deps.Now().Sub(at) > Recent:
+		return problem.ReauthenticationRequired.New("The sign-in of this browser is older than five minutes. Sign in again, then repeat the request.")
+	}
+	return nil
 }
 
 // holdBrowser reads the session of a cookie under a shared lock: it cannot be ended before the transaction ends.
@@ -387,7 +419,7 @@ func (s *Members) SignOut(ctx context.Context, by audit.By, cookie secret.String
 	}
 	by.Kind, by.ID, by.Label, by.Action = audit.ActorMember, string(b.Person.ID), b.Person.Email, "session.end"
 	if b.Person.ID == "" {
-		by.Kind, by.ID, by.Label = audit.ActorOperator, "admin", operatorLabel
+		by.Kind, by.ID, by.Label = audit.ActorOperator, operatorID, b.OperatorLabel()
 	}
 	return s.endEverywhere(ctx, b.ID, func(id.Org) audit.By { return by })
 }
@@ -469,11 +501,12 @@ func (s *Members) End(ctx context.Context, by audit.By, owner id.Org, of id.Pers
 	})
 }
 
-// Trim deletes expired invitations and offers, and sessions whose latest end is more than the retention period ago.
+// Trim deletes expired invitations and offers, requests for access that ended 90 days ago, and sessions whose latest end is
+// more than the retention period ago.
 func (s *Members) Trim(ctx context.Context) error {
 	q, now := db.New(s.deps.DB), s.deps.Now()
 	before := now.Add(-retention)
 	return errors.Join(
-		q.TrimSessions(ctx, before), q.TrimInvitations(ctx, now), q.TrimOffers(ctx, now), s.deps.Keys.TrimSessions(ctx, before),
+		q.TrimSessions(ctx, before), q.TrimInvitations(ctx, now), q.TrimOffers(ctx, now), q.TrimAccess(ctx), s.deps.Keys.TrimSessions(ctx, before),
 	)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/test/must"
@@ -248,53 +247,5 @@ func TestCookiesCannotBeGuessed(t *testing.T) {
 	}
 	if last != "quota-exceeded" {
 		t.Errorf("after many guesses: %q", last)
-	}
-}
-
-// An offer signs an operator in once, read-only, for one org and half an hour. The org sees it in its audit log.
-func TestSupport(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	owner, other := f.org(t), f.org(t)
-	acts := by
-	acts.Action = "operator.access"
-	if _, err := f.members.OfferSupport(t.Context(), acts, owner, " "); code(err) != "validation-failed" {
-		t.Errorf("without a reason: %v", err)
-	}
-	if _, err := f.members.OfferSupport(t.Context(), acts, id.New[id.Org](), "Ticket 1423"); code(err) != "org-not-found" {
-		t.Errorf("no org: %v", err)
-	}
-	offer, err := f.members.OfferSupport(t.Context(), acts, owner, "Ticket 1423")
-	must.OK(t, err)
-	if shown, err := f.members.SupportOffered(t.Context(), offer.Token); err != nil || shown.Org.Name != "Acme" || shown.Reason != "Ticket 1423" {
-		t.Errorf("%+v %v", shown, err)
-	}
-	b, cookie, err := f.members.SignInSupport(t.Context(), by, offer.Token, "")
-	must.OK(t, err)
-	if _, _, err := f.members.SignInSupport(t.Context(), by, offer.Token, ""); code(err) != "invitation-not-found" {
-		t.Errorf("used an offer a second time: %v", err)
-	}
-	looking := browser{b, cookie}
-	if scopes, refused := f.identify(t, looking, owner); scopes != member.Support.Scopes() || scopes.Has(scope.MeWrite) {
-		t.Errorf("%v %s", scopes.Names(), refused)
-	}
-	if _, refused := f.identify(t, looking, other); refused != "membership-missing" {
-		t.Errorf("another org: %q", refused)
-	}
-	if err := f.members.Switch(t.Context(), cookie, string(owner)); code(err) != "membership-missing" {
-		t.Errorf("switch: %v", err)
-	}
-	if got := f.actions(t, owner); !slices.Equal(got[:2], []string{"operator operator.sign_in", "operator operator.access"}) {
-		t.Errorf("the log has %v", got)
-	}
-	f.advance(30*time.Minute + time.Second)
-	if _, refused := f.identify(t, looking, owner); refused != "signed-out" {
-		t.Errorf("after half an hour: %q", refused)
-	}
-	offer, err = f.members.OfferSupport(t.Context(), acts, owner, "Ticket 1424")
-	must.OK(t, err)
-	f.advance(5*time.Minute + time.Second)
-	if _, _, err := f.members.SignInSupport(t.Context(), by, offer.Token, ""); code(err) != "invitation-not-found" {
-		t.Errorf("used an expired offer: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func addSession(ctx context.Context, tx postgres.Tx, b Session, h hash) error {
 	return db.New(tx).AddSession(ctx, db.AddSessionParams{
 		ID: b.ID, Hash: h[:], PersonID: b.Person.ID, CurrentOrg: b.Org, SupportOrg: b.Support, SupportReason: b.Reason,
-		UserAgent: b.UserAgent, CreatedAt: b.CreatedAt, EndsAt: b.endsAt,
+		AccessID: b.Access, SupportOperator: b.Operator, UserAgent: b.UserAgent, CreatedAt: b.CreatedAt, EndsAt: b.endsAt, AuthenticatedAt: &b.authenticatedAt,
 	})
 }
 
@@ -51,7 +51,7 @@ func wrapSession(ctx context.Context, q db.DBTX, row db.BrowserSession, err erro
 func fromSessionRow(row db.BrowserSession) Session {
 	return Session{
 		ID: row.ID, Person: Person{ID: row.PersonID}, Org: row.CurrentOrg, Support: row.SupportOrg,
-		Reason: row.SupportReason, UserAgent: row.UserAgent, CreatedAt: row.CreatedAt, LastSeenAt: row.LastSeenAt,
+		Reason: row.SupportReason, Access: row.AccessID, Operator: row.SupportOperator, UserAgent: row.UserAgent, CreatedAt: row.CreatedAt, LastSeenAt: row.LastSeenAt,
 		ExpiresAt: earlier(row.EndsAt, row.LastSeenAt.Add(idleTimeout)), endsAt: row.EndsAt, ended: row.EndedAt != nil,
 	}
 }
@@ -91,5 +91,25 @@ func wrapOffer(row db.SupportOffer, err error) (Offer, error) {
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Offer{}, invitationNotFound()
 	}
-	return Offer{Org: org.Org{ID: row.OrgID}, Reason: row.Reason, ExpiresAt: row.ExpiresAt}, err
+	return Offer{
+		Org: org.Org{ID: row.OrgID}, Reason: row.Reason, ExpiresAt: row.ExpiresAt, access: row.AccessID, operator: row.Operator,
+	}, err
+}
+
+// fromAccessRow converts a row. expired says whether it has expired by the database's clock.
+func fromAccessRow(row db.SupportAccess, expired bool) Access {
+	state := AccessRequested
+	switch {
+	case row.EndedAt != nil:
+		state = AccessEnded
+	case expired:
+		state = AccessExpired
+	case row.GrantedAt != nil:
+		state = AccessGranted
+	}
+	return Access{
+		ID: row.ID, Org: row.OrgID, State: state, OperatorID: row.OperatorID, Operator: row.Operator, Reason: row.Reason,
+		RequestedAt: row.RequestedAt, ExpiresAt: row.ExpiresAt, GrantedAt: row.GrantedAt, EndedAt: row.EndedAt,
+		GrantedBy: row.GrantedBy, EndedBy: row.EndedBy,
+	}
 }

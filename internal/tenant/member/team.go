@@ -56,6 +56,9 @@ func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller 
 		if err == nil {
 			err = a.checkMayGive(wanted)
 		}
+		if err == nil && caller.Operator {
+			err = s.checkOperator(ctx, tx, by, owner, caller, email)
+		}
 		if err != nil {
 			return err
 		}
@@ -72,6 +75,18 @@ func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller 
 		return Invitation{}, secret.String{}, err
 	}
 	return made, token, nil
+}
+
+// checkOperator checks that an operator may invite: with the consent of an owner, if there is one, or the address of an
+// existing member again, who may be the only owner and cannot sign in.
+func (s *Members) checkOperator(ctx context.Context, tx postgres.Tx, by audit.By, owner id.Org, caller Caller, email string) error {
+	if caller.Again {
+		there, err := db.New(tx).HasMember(ctx, db.HasMemberParams{OrgID: owner, Email: email})
+		if err != nil || there {
+			return err
+		}
+	}
+	return s.RequireConsent(ctx, tx, by, owner)
 }
 
 // makeRoom checks that an invitation can be created, and deletes the one that it replaces.
@@ -248,6 +263,68 @@ func (s *Members) lockTeam(ctx context.Context, tx postgres.Tx, owner id.Org, ca
 		a.role, a.scopes = role, role.Scopes()
 	}
 	return a, nil
+}
+
+// RequireOwner returns the problem role-required unless the caller is a person who is an owner. The role cannot change
+// before the transaction ends.
+func (s *Members) RequireOwner(ctx context.Context, tx postgres.Tx, owner id.Org, person id.Person) error {
+	role := Role("")
+	if person != "" {
+		var err error
+		if role, err = roleOf(ctx, tx, owner, person); err != nil {
+			return err
+		}
+	}
+	if role != Owner {
+		return problem.RoleRequired.New("Only an owner who is signed in to the dashboard can do this.").
+			With("requiredRole", string(Owner))
+	}
+	return nil
+}
+
+// Disband deletes the team of an org that is destroyed: memberships, and people who belong to no other org, with their
+// browsers. Browsers of others no longer show the org. Call it when no browser can open the org any more.
+func (s *Members) Disband(ctx context.Context, owner id.Org) error {
+	q := db.New(s.deps.DB)
+	members, err := q.Members(ctx, owner)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error { return disbandMember(ctx, db.New(tx), owner, m.ID) })
+		if err != nil {
+			return err
+		}
+	}
+	if err := q.LeaveOrg(ctx, owner); err != nil {
+		return err
+	}
+	return q.DropSupport(ctx, owner)
+}
+
+// disbandMember removes a member. The lock on the person makes a concurrent join of another org wait: either it is seen
+// here, or it finds no person.
+func disbandMember(ctx context.Context, q *db.Queries, owner id.Org, person id.Person) error {
+	if _, err := q.LockPerson(ctx, person); err != nil {
+		if errors.Is(err, postgres.ErrNoRows) {
+			return nil // another node was quicker
+		}
+		return err
+	}
+	if err := q.RemoveMember(ctx, db.RemoveMemberParams{OrgID: owner, PersonID: person}); err != nil {
+		return err
+	}
+	others, err := q.OrgsOfPerson(ctx, person)
+	if err != nil || len(others) > 0 {
+		return err
+	}
+	if err := q.DropSessions(ctx, person); err != nil {
+		return err
+	}
+	if err := q.DropIdentities(ctx, person); err != nil {
+		return err
+	}
+	return q.DropPerson(ctx, person)
 }
 
 // Offered reads the invitation of a link, for its page, without accepting it.

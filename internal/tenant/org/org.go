@@ -3,7 +3,8 @@
 // an org uses (admission, usage).
 //
 // Start with Orgs.Update, which shows how a change reaches all nodes. Suspensions covers what leaves the service
-// without a call, such as webhooks, and therefore never compares epochs.
+// without a call, such as webhooks, and therefore never compares epochs. deletion.go deletes and restores orgs; package
+// erasure destroys what belongs to one.
 package org
 
 import (
@@ -38,6 +39,8 @@ type Org struct {
 	Limits          Limits
 	SuspendedAt     *time.Time
 	SuspendedReason string
+	// Deletion is nil unless the org is being deleted. Such an org is suspended.
+	Deletion *Deletion
 	// Epoch grows with every change that each node must notice before it answers the org's next call.
 	Epoch     int64
 	CreatedAt time.Time
@@ -76,7 +79,9 @@ type Deps struct {
 	Announce announcer
 	// Suspensions confirms that all processes obey a suspension. Nil skips the confirmation.
 	Suspensions *Suspensions
-	Now         func() time.Time
+	// Refuse returns why no organisation can be created in an environment; nil allows all.
+	Refuse func(context.Context, environment.Environment) error
+	Now    func() time.Time
 }
 
 // Orgs creates, reads and changes orgs.
@@ -100,6 +105,11 @@ func (s *Orgs) Create(ctx context.Context, tx postgres.Tx, by audit.By, d Draft)
 	}
 	if err := validate(o); err != nil {
 		return Org{}, err
+	}
+	if s.deps.Refuse != nil {
+		if err := s.deps.Refuse(ctx, o.Environment); err != nil {
+			return Org{}, err
+		}
 	}
 	if err := insert(ctx, tx, o); err != nil {
 		return Org{}, err
@@ -126,6 +136,9 @@ func (s *Orgs) Lock(ctx context.Context, tx postgres.Tx, org id.Org) (Org, error
 	return fromRow(row), nil
 }
 
+// AnyLive reports whether there is an org with real accounts.
+func (s *Orgs) AnyLive(ctx context.Context) (bool, error) { return db.New(s.deps.DB).AnyLive(ctx) }
+
 // Some reads the orgs with these ids and returns them sorted by id. Unknown ids are skipped.
 func (s *Orgs) Some(ctx context.Context, ids []id.Org) ([]Org, error) {
 	rows, err := db.New(s.deps.DB).Some(ctx, id.Texts(ids))
@@ -145,6 +158,10 @@ func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (O
 		if err != nil {
 			return err
 		}
+		if before.Deletion != nil && c.Suspended != nil && !*c.Suspended {
+			return problem.ValidationFailed.New("The organisation is being deleted.").
+				At("/suspended", "unsupported", "cannot end before the deletion does; restore the organisation instead")
+		}
 		wanted, changes := c.apply(before, s.deps.Now().Truncate(time.Microsecond))
 		if err := validate(wanted); err != nil {
 			return err
@@ -162,13 +179,21 @@ func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (O
 	}
 	s.announceEpoch(ctx, org, after.Epoch)
 	if c.Suspended != nil && *c.Suspended {
-		// The suspension is committed even if this fails, and a repeated request waits again.
-		if err := s.deps.Suspensions.Await(ctx); err != nil {
-			return Org{}, problem.ServiceUnavailable.New("The organisation is suspended, but not every server has confirmed that. Repeat the request to be sure.").
-				After(1).Because(err)
+		if err := s.awaitSuspension(ctx); err != nil {
+			return Org{}, err
 		}
 	}
 	return after, nil
+}
+
+// awaitSuspension waits until all processes obey a suspension. The suspension is committed even if this fails, and a
+// repeated request waits again.
+func (s *Orgs) awaitSuspension(ctx context.Context) error {
+	if err := s.deps.Suspensions.Await(ctx); err != nil {
+		return problem.ServiceUnavailable.New("The organisation is suspended, but not every server has confirmed that. Repeat the request to be sure.").
+			After(1).Because(err)
+	}
+	return nil
 }
 
 // AdvanceEpoch makes every node read an org and its keys again before it answers the org's next call. Call it in the
@@ -225,6 +250,11 @@ func (c Change) apply(o Org, now time.Time) (Org, audit.Changes) {
 			o.SuspendedAt, o.SuspendedReason = nil, ""
 		case o.SuspendedAt == nil:
 			o.SuspendedAt = &now
+		case o.Deletion != nil:
+			// From now on the suspension is the operator's, so it stays if the org is restored.
+			d := *o.Deletion
+			d.Suspends = false
+			o.Deletion = &d
 		}
 	}
 	if c.SuspendedReason != nil && o.SuspendedAt != nil {

@@ -27,18 +27,27 @@ func get(ctx context.Context, q db.DBTX, org id.Org) (Org, error) {
 
 // update writes an org and advances its epoch in the same statement.
 func update(ctx context.Context, tx postgres.Tx, o Org) (Org, error) {
-	row, err := db.New(tx).Update(ctx, db.UpdateParams{
+	p := db.UpdateParams{
 		ID: o.ID, Name: o.Name, Plan: string(o.Plan), ContactEmail: o.ContactEmail, Limits: postgres.OrEmpty(o.Override),
 		SuspendedAt: o.SuspendedAt, SuspendedReason: o.SuspendedReason, Now: o.UpdatedAt,
-	})
+	}
+	if d := o.Deletion; d != nil {
+		p.DeletionRequestedAt, p.PurgeAt = &d.RequestedAt, &d.PurgeAt
+		p.DeletionSuspends, p.PurgeStartedAt = d.Suspends, d.StartedAt
+	}
+	row, err := db.New(tx).Update(ctx, p)
 	return fromRow(row), err
 }
 
 func fromRow(row db.Org) Org {
+	var deletion *Deletion
+	if row.DeletionRequestedAt != nil && row.PurgeAt != nil {
+		deletion = &Deletion{*row.DeletionRequestedAt, *row.PurgeAt, row.DeletionSuspends, row.PurgeStartedAt}
+	}
 	return Org{
 		ID: row.ID, Name: row.Name, Plan: Plan(row.Plan), Environment: environment.Environment(row.Environment),
 		ContactEmail: row.ContactEmail, Override: row.Limits, Limits: resolve(Plan(row.Plan), row.Limits),
-		SuspendedAt: row.SuspendedAt, SuspendedReason: row.SuspendedReason, Epoch: row.AuthEpoch,
-		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		SuspendedAt: row.SuspendedAt, SuspendedReason: row.SuspendedReason, Deletion: deletion,
+		Epoch: row.AuthEpoch, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 }

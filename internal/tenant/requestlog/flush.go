@@ -100,7 +100,7 @@ func (j *Journal) writeBlocks(ctx context.Context, blocks []block) error {
 		}
 	}
 	rows := j.rows.Len()
-	err := copyRows(ctx, j.deps.DB.Pool(), &j.rows)
+	err := copyRows(ctx, j.deps.DB, &j.rows)
 	switch {
 	case postgres.MissingDay(err):
 		clear(j.knownDays) // a partition was dropped by hand; the next attempt creates it

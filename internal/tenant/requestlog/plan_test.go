@@ -23,19 +23,29 @@ import (
 // queryTracer records the last named query.
 type queryTracer struct {
 	mu   sync.Mutex
-	last pgx.TraceQueryStartData
+	last pgx.TraceBatchQueryData
 }
 
-func (s *queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+func (*queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+func (*queryTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (*queryTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+// TraceBatchQuery sees single queries, because each is sent together with its organisation.
+func (s *queryTracer) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if strings.Contains(q.SQL, "-- name:") {
 		s.last = q
 	}
-	return ctx
 }
 
-func (*queryTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (*queryTracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 func (s *queryTracer) query() (sql string, args []any) {
 	s.mu.Lock()
@@ -142,6 +152,12 @@ func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 	c := newClock()
 	j := startJournal(t, db, c)
 	owner := id.New[id.Org]()
+	// The plans are those of a node's role, with the policies.
+	asNode, err := pgx.Connect(t.Context(), testenv.AsService(address).Reveal())
+	must.OK(t, err)
+	defer asNode.Close(t.Context())
+	_, err = asNode.Exec(t.Context(), "SET stagedoor.org = '"+string(owner)+"'")
+	must.OK(t, err)
 	began := time.Now()
 	quiet := fill(t, conn, j, owner, n)
 	t.Logf("%d rows in %s", n, time.Since(began).Round(time.Millisecond))
@@ -188,7 +204,7 @@ func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 		took := time.Since(began)
 		sql, args := watch.query()
 		for _, generic := range []bool{false, true} {
-			text := explain(t, conn, sql, args, generic)
+			text := explain(t, asNode, sql, args, generic)
 			ran := neverRun.ReplaceAllString(text, "")
 			days := map[string]bool{}
 			for _, m := range daysRead.FindAllStringSubmatch(ran, -1) {

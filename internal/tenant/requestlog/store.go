@@ -94,5 +94,5 @@ func isOutcomeUnknown(err error) bool {
 // fails in the same way.
 func isRejected(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && !postgres.MissingDay(err) && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23"))
+	return ok && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23"))
 }

@@ -6,30 +6,22 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// copyStatement lists the columns in the order of addRow.
-const copyStatement = `COPY request_log (at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run,
-	org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, upstream_text, fields) FROM STDIN (FORMAT binary)`
+// copyColumns lists the columns in the order of addRow.
+const copyColumns = `(at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run,
+	org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, upstream_text, fields)`
 
-const columns = 21
+const copyColumnCount = 21
 
 // copyRows writes all rows or none.
-func copyRows(ctx context.Context, pool *pgxpool.Pool, rows *postgres.Rows) error {
-	conn, err := pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return rows.Send(ctx, conn.Conn(), copyStatement)
+func copyRows(ctx context.Context, db *postgres.DB, rows *postgres.Rows) error {
+	return db.Tx(ctx, func(tx postgres.Tx) error { return rows.Send(ctx, tx, "request_log", copyColumns) })
 }
 
 func addRow(rows *postgres.Rows, e *Entry) {
-	rows.Row(columns)
-	rows.Time(e.At)
+	rows.Row(e.At, copyColumnCount)
 	rows.Int64(e.Took.Microseconds())
 	rows.Int64(upstreamMicros(e.Upstream))
 	rows.Int64(e.In)

@@ -117,9 +117,9 @@ func (u *Usage) Series(ctx context.Context, w Want) ([]Point, error) {
 	if w.Accounts != nil {
 		accounts = id.Texts(w.Accounts)
 	}
-	err := readSeries(ctx, u.deps.DB.Pool(), w, accounts, func(hour time.Time, t *tally) { figuresAt(hour).add(t) })
+	err := readSeries(ctx, u.deps.DB, w, accounts, func(hour time.Time, t *tally) { figuresAt(hour).add(t) })
 	if err == nil && w.Accounts == nil {
-		err = readEvents(ctx, u.deps.DB.Pool(), w, func(hour time.Time, e Events) {
+		err = readEvents(ctx, u.deps.DB, w, func(hour time.Time, e Events) {
 			f := figuresAt(hour)
 			f.Events.plus(&e)
 		})
@@ -135,7 +135,7 @@ const ActivityHours = 24
 func (u *Usage) Activity(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account][]int64, error) {
 	first := u.deps.Now().UTC().Truncate(time.Hour).Add(-(ActivityHours - 1) * time.Hour)
 	found := map[id.Account][]int64{}
-	err := readActivity(ctx, u.deps.DB.Pool(), org, accounts, first, func(account id.Account, hour time.Time, calls int64) {
+	err := readActivity(ctx, u.deps.DB, org, accounts, first, func(account id.Account, hour time.Time, calls int64) {
 		at := int(hour.Sub(first) / time.Hour)
 		if at < 0 || at >= ActivityHours {
 			return

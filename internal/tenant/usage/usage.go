@@ -129,7 +129,7 @@ func (u *Usage) Run(ctx context.Context) error {
 
 // Flush writes the sums. Sums that cannot be written are kept for the next flush.
 func (u *Usage) Flush(ctx context.Context) error {
-	q := u.deps.DB.Pool()
+	q := u.deps.DB
 	return errors.Join(u.calls.flush(ctx, q), u.traffic.flush(ctx, q), u.events.flush(ctx, q), u.series.flush(ctx, q))
 }
 
@@ -159,15 +159,15 @@ func (u *Usage) Summarise(ctx context.Context, org id.Org, since, until time.Tim
 }
 
 func (u *Usage) summarise(ctx context.Context, org id.Org, since, until time.Time) (Summary, error) {
-	rows, err := sumCalls(ctx, u.deps.DB.Pool(), org, since, until)
+	rows, err := sumCalls(ctx, u.deps.DB, org, since, until)
 	if err != nil {
 		return Summary{}, err
 	}
-	bytes, err := sumBytes(ctx, u.deps.DB.Pool(), org, since, until)
+	bytes, err := sumBytes(ctx, u.deps.DB, org, since, until)
 	if err != nil {
 		return Summary{}, err
 	}
-	events, err := sumEvents(ctx, u.deps.DB.Pool(), org, since, until)
+	events, err := sumEvents(ctx, u.deps.DB, org, since, until)
 	if err != nil {
 		return Summary{}, err
 	}

@@ -60,6 +60,7 @@ func findSandbox(file string, fset *token.FileSet, parsed *ast.File) []string {
 // connectors are the functions that connect to an engine, by package.
 var connectors = map[string][]string{
 	"pgx": {"Connect", "ConnectConfig"}, "pgxpool": {"New", "NewWithConfig"}, "nats": {"Connect"}, "rueidis": {"NewClient"},
+	"s3": {"New", "NewFromConfig"},
 }
 
 // findClients returns the lines of a file that connect to an engine outside of the packages that give every call to the

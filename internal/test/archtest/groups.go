@@ -35,14 +35,20 @@ var groups = []group{
 		[]string{"base", "engine", "vault", "platform", "tenant", "operate", "accounts", "events"},
 	},
 	{
-		"server", "HTTP in, HTTP out",
+		"jobs", "work that is longer than a call, and its results",
 		[]string{"base", "engine", "vault", "platform", "tenant", "operate", "accounts", "calls", "events", "delivery"},
+	},
+	{
+		"server", "HTTP in, HTTP out",
+		[]string{
+			"base", "engine", "vault", "platform", "tenant", "operate", "accounts", "calls", "events", "delivery", "jobs",
+		},
 	},
 	{
 		"app", "reads the settings, builds a node and runs it",
 		[]string{
 			"base", "engine", "vault", "platform", "tenant", "operate", "accounts", "calls", "events", "delivery",
-			"server",
+			"jobs", "server",
 		},
 	},
 	{
@@ -53,7 +59,7 @@ var groups = []group{
 		"test", "fixtures, and checks of the tree; in no binary",
 		[]string{
 			"base", "engine", "vault", "platform", "tenant", "operate", "accounts", "calls", "events", "delivery",
-			"server", "app", "command",
+			"jobs", "server", "app", "command",
 		},
 	},
 }

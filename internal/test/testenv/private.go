@@ -104,9 +104,13 @@ func startPostgres(t testing.TB, dir string, log io.Writer, settings ...string) 
 	address := FreePort(t)
 	_, port, err := net.SplitHostPort(address)
 	must.OK(t, err)
+	statements := "none"
+	if log != nil {
+		statements = "all"
+	}
 	settings = append([]string{
 		"listen_addresses=127.0.0.1", "port=" + port, "unix_socket_directories=", "fsync=off", "synchronous_commit=off", "shared_buffers=64MB",
-		"wal_compression=off", "wal_keep_size=2GB", "max_wal_size=2GB", "checkpoint_timeout=1h", "log_statement=all", "max_connections=100",
+		"wal_compression=off", "wal_keep_size=2GB", "max_wal_size=2GB", "checkpoint_timeout=1h", "log_statement=" + statements, "max_connections=100",
 	}, settings...)
 	p := StartProcess(t, address, func() *exec.Cmd {
 		args := []string{"-D", dir}
@@ -170,6 +174,7 @@ func (s *Store) migrate(t testing.TB) {
 		_, err = postgres.MigrateSchema(t.Context(), db, keyring.Files, keyring.Schema)
 	}
 	must.OK(t, err)
+	must.OK(t, grantService(t.Context(), db))
 }
 
 // Stop shuts the engine down cleanly, so that its files are complete. It may be called twice.

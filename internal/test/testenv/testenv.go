@@ -188,6 +188,9 @@ var schemaTemplate = sync.OnceValues(func() (string, error) {
 	if err == nil {
 		_, err = db.Pool().Exec(ctx, recordEvents)
 	}
+	if err == nil {
+		err = grantService(ctx, db)
+	}
 	db.Close()
 	if err != nil {
 		return "", err
@@ -195,6 +198,27 @@ var schemaTemplate = sync.OnceValues(func() (string, error) {
 	_, err = conn.Exec(ctx, "ALTER DATABASE "+draft+" RENAME TO "+name)
 	return name, err
 })
+
+// serviceRole is the role of the product's nodes. It owns nothing, so row-level security applies to it. Tests connect as
+// the owner, to whom it does not apply.
+const serviceRole = "stagedoor_app"
+
+// grantService creates serviceRole and lets it use a database.
+func grantService(ctx context.Context, db *postgres.DB) error {
+	// Databases of one server share their roles.
+	_, err := db.Pool().Exec(ctx, `DO $$ BEGIN CREATE ROLE `+serviceRole+` LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN END $$`)
+	for _, schema := range []string{"public", keyring.Schema} {
+		if err == nil {
+			err = postgres.Grant(ctx, db, schema, serviceRole)
+		}
+	}
+	return err
+}
+
+// AsService returns the URL with which a node connects to a database of DatabaseURL or PrivatePostgres.
+func AsService(owner secret.String) secret.String {
+	return secret.New(strings.Replace(owner.Reveal(), "://stagedoor@", "://"+serviceRole+"@", 1))
+}
 
 // schemaHash identifies the version of the schema by the text of all migrations, and of what tests add to them.
 func schemaHash() string {

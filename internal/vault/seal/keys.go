@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/internal/db"
 )
 
 const (
@@ -250,6 +251,40 @@ func (s *Sealer) shred(ctx context.Context, h holderRef) (Shredded, error) {
 		_ = s.deps.Bus.Publish(subject, []byte(h.name)) // if it fails, the others notice within a minute
 	}
 	return out, nil
+}
+
+// shredBatch is how many holders one query of shredOrg reads or deletes.
+const shredBatch = 1000
+
+func (s *Sealer) shredOrg(ctx context.Context, org id.Org) error {
+	for {
+		holders, err := s.queries().LiveHolders(ctx, db.LiveHoldersParams{OrgID: org, Count: shredBatch})
+		if err != nil {
+			return unavailable("read the holders of an organisation", err)
+		}
+		if len(holders) == 0 {
+			break
+		}
+		for _, holder := range holders {
+			if _, err := s.shred(ctx, holderRef{org, holder}); err != nil {
+				return err
+			}
+		}
+	}
+	for {
+		n, err := s.queries().DropHolders(ctx, db.DropHoldersParams{OrgID: org, Count: shredBatch})
+		if err != nil {
+			return unavailable("delete the holders of an organisation", err)
+		}
+		if n == 0 {
+			break
+		}
+	}
+	// No data key refers to them any more. If one was added in the meantime, the foreign key makes this fail.
+	if err := s.queries().DropOrgKeys(ctx, org); err != nil {
+		return unavailable("delete the keys of an organisation", err)
+	}
+	return nil
 }
 
 // handleShred handles the notification of a shredding.

@@ -6,6 +6,14 @@ SELECT kms_id, kms_version, wrapped FROM keyring.root_key;
 -- tenant: the root belongs to the installation
 SELECT made_at FROM keyring.root_key;
 
+-- name: AuditKeyedAt :one
+-- tenant: it concerns the installation
+SELECT audit_keyed_at FROM keyring.root_key;
+
+-- name: SetAuditKeyed :execrows
+-- tenant: it concerns the installation
+UPDATE keyring.root_key SET audit_keyed_at = coalesce(audit_keyed_at, @now);
+
 -- name: AddRootKey :exec
 -- tenant: the root belongs to the installation
 INSERT INTO keyring.root_key (kms_id, kms_version, wrapped, made_at) VALUES (@kms_id, @kms_version, @wrapped, @now)
@@ -93,6 +101,17 @@ RETURNING id, generations, shredded_at;
 
 -- name: DeleteDataKeys :execrows
 DELETE FROM keyring.data_key WHERE org_id = @org_id AND holder = @holder;
+
+-- name: LiveHolders :many
+SELECT holder FROM keyring.key_holder WHERE org_id = @org_id AND shredded_at IS NULL ORDER BY holder LIMIT @count;
+
+-- name: DropHolders :execrows
+DELETE FROM keyring.key_holder WHERE ctid = ANY (ARRAY(
+    SELECT h.ctid FROM keyring.key_holder h WHERE h.org_id = @org_id AND h.shredded_at IS NOT NULL LIMIT @count
+));
+
+-- name: DropOrgKeys :exec
+DELETE FROM keyring.org_key WHERE org_id = @org_id;
 
 -- name: ForgetShredded :execrows
 -- tenant: housekeeping goes through all orgs

@@ -114,8 +114,14 @@ func (s *Sealer) SignReceipt(ctx context.Context, r Receipt) ([]byte, error) {
 		Account: r.Account, Covers: r.Covers, DataKey: r.DataKey, KeyID: PublicKey(key.Public().(ed25519.PublicKey)).ID(),
 		Keyring: KeyringShared, Org: r.Org, PurgedAt: r.PurgedAt.UTC().Format(receiptTime),
 	}
-	if s.deps.Config.Separate {
-		signed.Keyring = KeyringSeparate
+	if s.deps.Separate != nil {
+		separate, err := s.deps.Separate(ctx)
+		if err != nil {
+			return nil, unavailable("find out where the keyring is", err)
+		}
+		if separate {
+			signed.Keyring = KeyringSeparate
+		}
 	}
 	text, err := canonical(signed)
 	if err != nil {

@@ -2,6 +2,7 @@ package seal_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
@@ -107,7 +108,9 @@ func TestAChangedReceiptIsNotValid(t *testing.T) {
 // it. For ASCII texts Go's encoding of a map is that form.
 func TestReceiptIsSignedInCanonicalJSON(t *testing.T) {
 	t.Parallel()
-	node := newFixture(t).node(func(d *seal.Deps) { d.Config.Separate = true })
+	node := newFixture(t).node(func(d *seal.Deps) {
+		d.Separate = func(context.Context) (bool, error) { return true, nil }
+	})
 	signed, err := node.SignReceipt(t.Context(), receipt())
 	must.OK(t, err)
 	keys, err := node.ReceiptKeys(t.Context())

@@ -56,6 +56,8 @@ const (
 	PurposeDelivery Purpose = "delivery"
 	// PurposeAudit is a personal value in an audit entry.
 	PurposeAudit Purpose = "audit"
+	// PurposeJobResult is a block of the result of a job.
+	PurposeJobResult Purpose = "job_result"
 )
 
 // Address is what a sealed text is bound to. It is not stored with the text.
@@ -88,8 +90,6 @@ type Config struct {
 	RewrapRate int
 	// Remember is how many holders' data keys a node caches, about 1 KB each. Default: 50,000.
 	Remember int
-	// Separate is set if DB is not the main database. Receipts say so.
-	Separate bool
 }
 
 // Deps holds the dependencies of a Sealer.
@@ -97,6 +97,8 @@ type Deps struct {
 	Config Config
 	// DB is the database with the schema keyring. It need not be the main database.
 	DB *postgres.DB
+	// Separate reports whether DB is another database than the main one; receipts say so. Nil means that it is not.
+	Separate func(context.Context) (bool, error)
 	// KMS wraps and unwraps. OldKMS only unwrap what they wrapped before, while keys move to KMS.
 	KMS    kms.Wrapper
 	OldKMS []kms.Wrapper
@@ -156,6 +158,15 @@ func (s *Sealer) OpenBytes(ctx context.Context, at Address, sealed []byte) ([]by
 	return s.openBytes(ctx, at, sealed)
 }
 
+// HasKey reports whether the holder has a data key, and so whether what was sealed with it can still be opened.
+func (s *Sealer) HasKey(ctx context.Context, org id.Org, holder string) (bool, error) {
+	_, _, err := s.keysOf(ctx, holderRef{org, holder})
+	if errors.Is(err, ErrShredded) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Shred deletes the holder's data keys. After it has returned, this node opens no text of the holder. Neither does any
 // node that the notification has reached; a node that it did not reach stops within a minute. Shredding again returns
 // the same result.
@@ -163,8 +174,38 @@ func (s *Sealer) Shred(ctx context.Context, org id.Org, holder string) (Shredded
 	return s.shred(ctx, holderRef{org, holder})
 }
 
+// ShredOrg deletes all keys of an organisation, and all that the keyring knows of it. Every data key goes first, as
+// Shred does it. Nothing may be sealed for the organisation any more: that would create new keys. It can be repeated
+// after a failure.
+func (s *Sealer) ShredOrg(ctx context.Context, org id.Org) error {
+	return s.shredOrg(ctx, org)
+}
+
 // Derive returns 32 secret bytes for a purpose. They are the same on all nodes, survive every rotation, and are
 // unrelated to those of other purposes.
 func (s *Sealer) Derive(ctx context.Context, purpose string) ([]byte, error) {
 	return s.derive(ctx, purpose)
+}
+
+// AuditKeyed reports whether SetAuditKeyed was ever called.
+func (s *Sealer) AuditKeyed(ctx context.Context) (bool, error) {
+	at, err := s.queries().AuditKeyedAt(ctx)
+	if err != nil && !errors.Is(err, postgres.ErrNoRows) {
+		return false, unavailable("read the state of the audit log", err)
+	}
+	return at != nil, nil
+}
+
+// SetAuditKeyed records that every audit entry has a hash with a key that Derive has returned. It is recorded in the
+// keyring, where a writer of the main database cannot undo it.
+func (s *Sealer) SetAuditKeyed(ctx context.Context) error {
+	now := s.deps.Now()
+	n, err := s.queries().SetAuditKeyed(ctx, &now)
+	if err == nil && n == 0 {
+		err = errors.New("the keyring has no root")
+	}
+	if err != nil {
+		return unavailable("write the state of the audit log", err)
+	}
+	return nil
 }

@@ -150,18 +150,25 @@ type gate struct {
 	reached, opens chan struct{}
 }
 
-func (*gate) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	return context.WithValue(ctx, gateKey{}, strings.Contains(q.SQL, "name: DataKeys "))
+func (*gate) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
 }
 
-func (g *gate) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
-	if ctx.Value(gateKey{}) == true && g.closed.CompareAndSwap(true, false) {
+func (*gate) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (*gate) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+// TraceBatchQuery sees single queries, because each is sent together with its organisation.
+func (g *gate) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	if strings.Contains(q.SQL, "name: DataKeys ") && g.closed.CompareAndSwap(true, false) {
 		g.reached <- struct{}{}
 		<-g.opens
 	}
 }
 
-type gateKey struct{}
+func (*gate) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // syncBus is a bus that delivers synchronously.
 type syncBus struct{ handle func(string, []byte) }
@@ -233,4 +240,32 @@ func TestWithoutNotificationsAKeyWorksAMinuteAtMost(t *testing.T) {
 	}
 	other.Distrust()
 	expectError(t, other, at, text, seal.ErrShredded)
+}
+
+// ShredOrg leaves nothing of an organisation in the keyring, and everything of others. It takes effect immediately, and
+// can be repeated.
+func TestShredOrgLeavesNothingOfTheOrg(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	node := s.node()
+	gone, kept := prepared(t, node), prepared(t, node)
+	must.OK(t, node.Prepare(t.Context(), gone.Org, string(gone.Org)))
+	_, err := node.Shred(t.Context(), gone.Org, newAccount())
+	must.OK(t, err)
+	lost, left := sealed(t, node, gone, plain), sealed(t, node, kept, plain)
+	for range 2 {
+		must.OK(t, node.ShredOrg(t.Context(), gone.Org))
+	}
+	for _, n := range []*seal.Sealer{node, s.node()} {
+		expectError(t, n, gone, lost, seal.ErrShredded)
+		expectOpens(t, n, kept, left, plain)
+	}
+	for _, table := range []string{"org_key", "key_holder", "data_key"} {
+		var ofGone, ofKept int
+		must.OK(t, s.db.Pool().QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE org_id = $1), count(*) FILTER (WHERE org_id = $2)
+			FROM keyring.`+table, gone.Org, kept.Org).Scan(&ofGone, &ofKept))
+		if ofGone != 0 || ofKept != 1 {
+			t.Errorf("%s has %d rows of the org and %d of another", table, ofGone, ofKept)
+		}
+	}
 }

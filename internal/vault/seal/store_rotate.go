@@ -14,26 +14,14 @@ const rewrapLock = 7_264_002
 // lockRewrap makes this the only process that rewraps, until release is called or the connection breaks. It does not
 // wait: it fails with ErrBusy if another process holds the lock.
 func (s *Sealer) lockRewrap(ctx context.Context) (release func(), err error) {
-	conn, err := s.deps.DB.Pool().Acquire(ctx)
-	if err != nil {
-		return nil, unavailable("connect to rewrap", err)
-	}
-	var locked bool
-	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", rewrapLock).Scan(&locked); err != nil || !locked {
-		conn.Release()
-		if err != nil {
-			return nil, unavailable("lock the keys", err)
-		}
+	release, ok, err := s.deps.DB.TryLock(ctx, rewrapLock)
+	switch {
+	case err != nil:
+		return nil, unavailable("lock the keys", err)
+	case !ok:
 		return nil, ErrBusy
 	}
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-		defer cancel()
-		if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock($1)", rewrapLock); err != nil {
-			_ = conn.Conn().Close(ctx) // the end of the session releases the lock
-		}
-		conn.Release()
-	}, nil
+	return release, nil
 }
 
 // moveRoot and moveOrgKey store a rewrapped key, unless the stored one has changed since it was read. They return the

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { api, call, fill, isProblem, queryString, setOrg, setSignedOut } from './client'
+import { api, call, fill, isProblem, queryString, setOrg, setSignedOut, setStale } from './client'
 
 function answer(status: number, body: unknown, headers: Record<string, string> = {}) {
   const sent = vi.fn((_url: string, _init: RequestInit) =>
@@ -94,5 +94,15 @@ describe('calls', () => {
     answer(401, { code: 'key-invalid', title: 'x', status: 401 })
     await refusal(call('GET', '/v1/me'))
     expect(out).toHaveBeenCalledOnce()
+  })
+  it('call the stale callback when an operation needs a newer sign-in', async () => {
+    const stale = vi.fn()
+    setStale(stale)
+    answer(403, { code: 'scope-missing', title: 'x', status: 403 })
+    await refusal(call('POST', '/v1/me/keys'))
+    expect(stale).not.toHaveBeenCalled()
+    answer(403, { code: 'reauthentication-required', title: 'x', status: 403 })
+    await refusal(call('POST', '/v1/me/keys'))
+    expect(stale).toHaveBeenCalledOnce()
   })
 })

@@ -75,6 +75,7 @@ export function isProblem(e: unknown): e is ProblemError {
 
 let org: string | null = null
 let onSignedOut: () => void = () => {}
+let onStale: () => void = () => {}
 
 /** Sets the org of all calls, sent as Stagedoor-Org. */
 export function setOrg(id: string | null): void {
@@ -86,6 +87,11 @@ export function currentOrg(): string | null {
 /** Sets the callback for a session that has ended (401). */
 export function setSignedOut(f: () => void): void {
   onSignedOut = f
+}
+
+/** Sets the callback for an operation that needs a newer sign-in (403 reauthentication-required). */
+export function setStale(f: () => void): void {
+  onStale = f
 }
 
 // --- calls ---------------------------------------------------------------------
@@ -166,6 +172,7 @@ export async function problemOf(res: Response): Promise<ProblemError> {
   const after = Number(res.headers.get('Retry-After'))
   if (problem.retryAfterSec === undefined && after > 0) problem.retryAfterSec = after
   if (res.status === 401) onSignedOut()
+  if (problem.code === 'reauthentication-required') onStale()
   return new ProblemError(problem, requestId)
 }
 
@@ -242,7 +249,7 @@ export function idempotent(key: string = crypto.randomUUID()): Record<string, st
   return { 'Idempotency-Key': key }
 }
 
-/** Fetches a file (CSV) with the session and saves it as a browser download. */
+/** Fetches a file with the session and saves it as a browser download. */
 export async function download(path: string, query: Query, accept: string, name: string): Promise<void> {
   const res = await send('GET', path, { query, headers: { Accept: accept } })
   const url = URL.createObjectURL(await res.blob())

@@ -77,6 +77,9 @@ export const kinds = [
   "webhook.recovered",
   "key.created",
   "key.revoked",
+  "key.leaked",
+  "job.completed",
+  "job.failed",
   "usage.threshold"
 ] as const
 
@@ -160,5 +163,8 @@ export const tones = {
   "up": "ok",
   "in_progress": "info",
   "open": "info",
-  "normal": "ok"
+  "normal": "ok",
+  "ended": "neutral",
+  "granted": "info",
+  "requested": "warn"
 } as const

@@ -844,6 +844,59 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List jobs */
+        get: operations["listJobs"];
+        put?: never;
+        /** Start a job */
+        post: operations["startJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a job */
+        get: operations["getJob"];
+        put?: never;
+        post?: never;
+        /** Cancel a job */
+        delete: operations["cancelJob"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{id}/result": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Download the result of a job */
+        get: operations["getJobResult"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/logs": {
         parameters: {
             query?: never;
@@ -1016,6 +1069,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/org": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete the organisation */
+        delete: operations["deleteOrg"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/org-receipts/{orgId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the deletion receipt of an organisation */
+        get: operations["getOrgReceipt"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/org/invitations": {
         parameters: {
             query?: never;
@@ -1083,6 +1170,74 @@ export interface paths {
         head?: never;
         /** Change a member's role */
         patch: operations["updateMember"];
+        trace?: never;
+    };
+    "/v1/org/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Restore the organisation */
+        post: operations["restoreOrg"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/org/support-access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List support access */
+        get: operations["listSupportAccess"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/org/support-access/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revoke support access */
+        delete: operations["revokeSupportAccess"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/org/support-access/{id}/grant": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Grant support access */
+        post: operations["grantSupportAccess"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/platforms": {
@@ -1753,6 +1908,14 @@ export interface components {
             deleted: boolean;
             id: string;
         };
+        DeletionBody: {
+            purgeAt: string;
+            receiptUrl: string;
+            requestedAt: string;
+        };
+        DeletionOutputBody: {
+            deletion: components["schemas"]["DeletionBody"] | null;
+        };
         DeliverStruct: {
             email?: string;
         };
@@ -1901,6 +2064,9 @@ export interface components {
             running: boolean;
             until: string;
         };
+        GrantInputBody: {
+            hours: number;
+        };
         HealthBody: {
             backlog: number;
             cursor: string;
@@ -1992,6 +2158,45 @@ export interface components {
             invitation: components["schemas"]["InvitationBody"];
             url: string;
         };
+        Job: {
+            createdAt: string;
+            error: components["schemas"]["JobError"] | null;
+            estimateSec: number | null;
+            finishedAt: string | null;
+            id: string;
+            kind: string;
+            progress: components["schemas"]["JobProgress"];
+            result: components["schemas"]["JobResult"] | null;
+            state: string;
+        };
+        JobBody: {
+            job: components["schemas"]["Job"];
+        };
+        JobCompletedData: {
+            job: components["schemas"]["Job"];
+        };
+        JobError: {
+            code: string;
+            detail: string;
+        };
+        JobFailedData: {
+            job: components["schemas"]["Job"];
+        };
+        JobProgress: {
+            accountsDone: number;
+            accountsTotal: number;
+            failed: number;
+            items: number;
+            percent: number;
+        };
+        JobResult: {
+            expiresAt: string;
+            url: string;
+        };
+        JobsBody: {
+            jobs: components["schemas"]["Job"][];
+            nextCursor: string | null;
+        };
         KeyCreatedData: {
             by: components["schemas"]["Actor"];
             id: string;
@@ -2011,6 +2216,12 @@ export interface components {
             methods?: string[];
             revokedAt?: string;
             scopes: string[];
+        };
+        KeyLeakedData: {
+            id: string;
+            label: string;
+            source: string;
+            url: string;
         };
         KeyRevokedData: {
             by: components["schemas"]["Actor"];
@@ -2050,6 +2261,9 @@ export interface components {
         ListOutputBody: {
             deliveries: components["schemas"]["DeliveryBody"][];
             nextCursor: string | null;
+        };
+        ListSupportOutputBody: {
+            supportAccess: components["schemas"]["SupportBody"][];
         };
         Listed: {
             activity?: number[];
@@ -2230,6 +2444,9 @@ export interface components {
             events: components["schemas"]["Envelope"][];
             gap: boolean;
             nextCursor: string | null;
+        };
+        OrgReceiptOutputBody: {
+            receipt: unknown;
         };
         PageBody: {
             allowed_origins: string[];
@@ -2550,6 +2767,10 @@ export interface components {
             code: string;
             message: string;
         };
+        StartInputBody: {
+            /** @enum {string} */
+            kind: "org_export";
+        };
         StatusBody: {
             banner: components["schemas"]["BannerBody"] | null;
             message: string;
@@ -2566,6 +2787,22 @@ export interface components {
             /** @enum {string} */
             otp_channel?: "sms" | "app" | "email" | "face";
             selfie_verification_completed?: boolean;
+        };
+        SupportBody: {
+            endedAt: string | null;
+            endedBy: string | null;
+            expiresAt: string;
+            grantedAt: string | null;
+            grantedBy: string | null;
+            id: string;
+            operator: string;
+            reason: string;
+            requestedAt: string;
+            /** @enum {string} */
+            state: "requested" | "granted" | "ended" | "expired";
+        };
+        SupportOutputBody: {
+            supportAccess: components["schemas"]["SupportBody"];
         };
         TeamBody: {
             invitations: components["schemas"]["InvitationBody"][];
@@ -4217,6 +4454,135 @@ export interface operations {
             };
         };
     };
+    listJobs: {
+        parameters: {
+            query?: {
+                kind?: string;
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobsBody"];
+                };
+            };
+        };
+    };
+    startJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StartInputBody"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobBody"];
+                };
+            };
+        };
+    };
+    getJob: {
+        parameters: {
+            query?: {
+                wait?: number;
+            };
+            header?: {
+                Prefer?: string[];
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobBody"];
+                };
+            };
+        };
+    };
+    cancelJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobBody"];
+                };
+            };
+        };
+    };
+    getJobResult: {
+        parameters: {
+            query?: never;
+            header?: {
+                Range?: string;
+                "If-Range"?: string;
+                "If-None-Match"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/gzip": unknown;
+                };
+            };
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/gzip": unknown;
+                };
+            };
+        };
+    };
     listLogs: {
         parameters: {
             query?: {
@@ -4490,6 +4856,48 @@ export interface operations {
             };
         };
     };
+    deleteOrg: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionOutputBody"];
+                };
+            };
+        };
+    };
+    getOrgReceipt: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                orgId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrgReceiptOutputBody"];
+                };
+            };
+        };
+    };
     inviteMember: {
         parameters: {
             query?: never;
@@ -4603,6 +5011,96 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MemberOutputBody"];
+                };
+            };
+        };
+    };
+    restoreOrg: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionOutputBody"];
+                };
+            };
+        };
+    };
+    listSupportAccess: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListSupportOutputBody"];
+                };
+            };
+        };
+    };
+    revokeSupportAccess: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SupportOutputBody"];
+                };
+            };
+        };
+    };
+    grantSupportAccess: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GrantInputBody"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SupportOutputBody"];
                 };
             };
         };

@@ -1,7 +1,7 @@
 // The operator console: the shell and its routes. Pages are in pages/, one file each, and call only the admin API.
 import { StrictMode, useEffect, useRef, useState, type ComponentType } from 'react'
 import { createRoot } from 'react-dom/client'
-import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import {
   createRootRoute,
   createRoute,
@@ -26,13 +26,14 @@ import {
   Network,
   Power,
   Server,
+  ShieldUser,
   Sun,
   Users,
   Webhook,
   type LucideIcon,
 } from 'lucide-react'
 import { setNonce } from 'get-nonce'
-import { call, setSignedOut } from '@/api/client'
+import { setSignedOut } from '@/api/client'
 import { shouldRetry } from '@/api/hooks'
 import { setUTC, useUTC } from '@/lib/clock'
 import { cx } from '@/lib/cx'
@@ -41,8 +42,8 @@ import { NotFound } from '@/shell/NotFound'
 import { PagePending } from '@/shell/PagePending'
 import { Shortcuts, useShortcut } from '@/shell/shortcuts'
 import { Badge, Boundary, ButtonLink, Failed, IconButton, Sheet, Toaster } from '@/ui'
-import { useSwitches } from './hooks'
-import type { Operator } from './types'
+import { useCan, useMe, useSwitches } from './hooks'
+import type { Role } from './types'
 
 type Load = () => Promise<{ default: ComponentType }>
 interface Item {
@@ -50,6 +51,8 @@ interface Item {
   label: string
   icon: LucideIcon
   key: string
+  /** The least role that can open it. Default: viewer. */
+  least?: Role
 }
 
 const nav: { label: string; items: Item[] }[] = [
@@ -76,6 +79,7 @@ const nav: { label: string; items: Item[] }[] = [
     items: [
       { to: '/control', label: 'Switches & banner', icon: Power, key: 's' },
       { to: '/audit', label: 'Audit log', icon: Activity, key: 'h' },
+      { to: '/operators', label: 'Operators', icon: ShieldUser, key: 'p', least: 'owner' },
     ],
   },
 ]
@@ -177,15 +181,11 @@ function GoKey({ item }: { item: Item }) {
 }
 
 function Who() {
-  const me = useQuery({
-    queryKey: ['operator'],
-    queryFn: ({ signal }) => call<Operator>('GET', '/admin/v1/me', { signal }),
-    staleTime: 300_000,
-  })
+  const me = useMe()
   if (!me.data) return <span className="text-mute">Operators</span>
   return (
     <span className="min-w-0 truncate text-soft">
-      <strong className="font-semibold text-fg">{me.data.name}</strong>
+      <strong className="font-semibold text-fg">{me.data.name}</strong> · {me.data.role}
       <span className="max-sm:hidden">
         {' '}
         on {me.data.node} · {me.data.version}
@@ -216,6 +216,7 @@ function OffBar() {
 const row = 'flex h-8 items-center gap-2 rounded-lg px-2 text-soft hover:bg-subtle hover:text-fg'
 
 function Sidebar() {
+  const owner = useCan('owner')
   return (
     <>
       <div className="flex items-center gap-2 px-2 py-1.5">
@@ -232,18 +233,20 @@ function Sidebar() {
         {nav.map((g) => (
           <div key={g.label} role="group" aria-label={g.label} className="flex flex-col gap-0.5">
             <div className="mt-2.5 mb-0.5 px-2 text-[11px] tracking-wide text-mute uppercase">{g.label}</div>
-            {g.items.map((i) => (
-              <Link
-                key={i.to}
-                to={i.to}
-                activeOptions={{ exact: i.to === '/', includeSearch: false }}
-                className={row}
-                activeProps={{ className: cx(row, '!bg-accent-soft font-medium !text-accent-text') }}
-              >
-                <i.icon className="size-4 shrink-0" aria-hidden />
-                <span className="truncate">{i.label}</span>
-              </Link>
-            ))}
+            {g.items
+              .filter((i) => i.least !== 'owner' || owner)
+              .map((i) => (
+                <Link
+                  key={i.to}
+                  to={i.to}
+                  activeOptions={{ exact: i.to === '/', includeSearch: false }}
+                  className={row}
+                  activeProps={{ className: cx(row, '!bg-accent-soft font-medium !text-accent-text') }}
+                >
+                  <i.icon className="size-4 shrink-0" aria-hidden />
+                  <span className="truncate">{i.label}</span>
+                </Link>
+              ))}
           </div>
         ))}
       </nav>
@@ -269,6 +272,7 @@ const router = createRouter({
     page('/keys', () => import('./pages/keys')),
     page('/control', () => import('./pages/control')),
     page('/audit', () => import('./pages/audit')),
+    page('/operators', () => import('./pages/operators')),
   ]),
   basepath: '/ops',
   defaultPreload: 'intent',

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { call, type Query } from '@/api/client'
 import { usePages } from '@/api/hooks'
 import type {
+  Access,
   Account,
   Banner,
   Entry,
@@ -9,16 +10,48 @@ import type {
   Keyring,
   Lane,
   Node,
+  Operator,
+  OperatorSession,
   Org,
   OrgDetail,
   Paged,
   Region,
+  Role,
   Switch,
   Work,
 } from './types'
 
 const every = 10_000
 
+export function useMe() {
+  return useQuery({
+    queryKey: ['operator'],
+    queryFn: ({ signal }) => call<Operator>('GET', '/admin/v1/me', { signal }),
+    staleTime: 60_000,
+  })
+}
+const roles: Role[] = ['viewer', 'support', 'operator', 'owner']
+/** Whether the operator has a role or a higher one. The server decides; this hides what it would refuse. */
+export function useCan(least: Role): boolean {
+  const role = useMe().data?.role
+  return role !== undefined && roles.indexOf(role) >= roles.indexOf(least)
+}
+export function useOperatorSessions() {
+  return useQuery({
+    queryKey: ['operator-sessions'],
+    queryFn: async ({ signal }) =>
+      (await call<{ sessions: OperatorSession[] }>('GET', '/admin/v1/sessions', { signal })).sessions,
+    refetchInterval: every,
+  })
+}
+export function useAccess(org: string) {
+  return useQuery({
+    queryKey: ['access', org],
+    queryFn: async ({ signal }) =>
+      (await call<{ access: Access[] }>('GET', `/admin/v1/orgs/${encodeURIComponent(org)}/access`, { signal })).access,
+    refetchInterval: every,
+  })
+}
 export function useNodes() {
   return useQuery({
     queryKey: ['nodes'],

@@ -1,7 +1,12 @@
 // Response types of the admin API (internal/server/admin), which is not in the public OpenAPI document.
 
+export type Role = 'viewer' | 'support' | 'operator' | 'owner'
 export interface Operator {
+  /** The email address, the name that was entered with a token, or token. */
   name: string
+  role: Role
+  /** Whether the operator signed in at the identity provider. */
+  person: boolean
   node: string
   version: string
 }
@@ -27,6 +32,8 @@ export interface Org {
   suspended: boolean
   suspendedAt?: string
   suspendedReason?: string
+  /** Present while the organisation is being deleted. */
+  deletion?: { requestedAt: string; purgeAt: string; receiptUrl: string }
   createdAt: string
   updatedAt: string
 }
@@ -37,12 +44,35 @@ export interface OrgDetail {
   accounts: Record<string, number>
   webhooks: Record<string, number>
 }
+/** A request for access to an organisation or, once it is granted, the access. */
+export interface Access {
+  id: string
+  state: 'requested' | 'granted' | 'ended' | 'expired'
+  operator: string
+  mine: boolean
+  reason: string
+  requestedAt: string
+  grantedAt: string | null
+  expiresAt: string
+  endedAt: string | null
+}
+export interface OperatorSession {
+  id: string
+  operator: string
+  person: boolean
+  role: Role | null
+  createdAt: string
+  lastSeenAt: string
+  expiresAt: string
+  userAgent: string
+}
 export interface Account {
   id: string
   org: OrgRef
-  ofUserId: string
-  username: string
-  label: string
+  /** The names are null unless the organisation has granted access and they were asked for. */
+  ofUserId: string | null
+  username: string | null
+  label: string | null
   state: string
   stateReason: string | null
   stateChangedAt: string
@@ -99,7 +129,6 @@ export interface Job {
   scheduledAt: string
   attemptedAt: string | null
   finalizedAt: string | null
-  lastError: string | null
   failedAt: string | null
 }
 export interface Wrap {

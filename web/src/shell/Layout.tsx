@@ -25,6 +25,7 @@ import { Sheet } from '@/ui/Dialog'
 import { Menu, MenuItem, MenuLabel, MenuLine } from '@/ui/Menu'
 import { Boundary } from '@/ui/States'
 import { toast, Toaster } from '@/ui/Toast'
+import { DeletionBanner } from './Deletion'
 import { DialogsProvider, useDialogs } from './dialogs'
 import { nav, type NavItem } from './nav'
 import { Palette } from './Palette'
@@ -134,7 +135,9 @@ function Frame() {
             the organisation’s audit log.
           </div>
         ) : null}
-        {org.suspended ? (
+        {org.purgeAt ? (
+          <DeletionBanner purgeAt={org.purgeAt} />
+        ) : org.suspended ? (
           <div role="region" aria-label="Suspended" className="border-b bg-bad-soft px-3 py-1.5 text-bad-text md:px-5">
             <strong className="font-semibold">This organisation is suspended.</strong> Calls are refused until an
             operator of this service lifts the suspension.

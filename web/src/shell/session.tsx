@@ -12,6 +12,8 @@ export interface OrgInfo {
   role: string
   plan: string
   suspended?: boolean
+  /** Set while the organisation is being deleted: until then it can be restored. */
+  purgeAt?: string
 }
 export interface Banner {
   text: string
@@ -44,6 +46,12 @@ const Context = createContext<Session | null>(null)
 export function signIn(): void {
   const here = location.pathname + location.search
   location.assign('/app/sign-in?to=' + encodeURIComponent(here))
+}
+
+/** Asks the person to prove again who they are, and comes back to this page. */
+export function signInAgain(): void {
+  const here = location.pathname + location.search
+  location.assign('/app/sign-in?fresh=1&to=' + encodeURIComponent(here))
 }
 
 /** Loads the session; without one, redirects to the sign-in page. */

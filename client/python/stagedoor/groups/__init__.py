@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .audit import AuditGroup
     from .connect import ConnectGroup
     from .events import EventsGroup
+    from .jobs import JobsGroup
     from .keys import KeysGroup
     from .logs import LogsGroup
     from .me import MeGroup
@@ -57,6 +58,13 @@ class ClientGroups:
         from .events import EventsGroup
 
         return EventsGroup(self._core)
+
+    @cached_property
+    def jobs(self) -> JobsGroup:
+        """Starts work that is longer than a call, and reads its results."""
+        from .jobs import JobsGroup
+
+        return JobsGroup(self._core)
 
     @cached_property
     def keys(self) -> KeysGroup:

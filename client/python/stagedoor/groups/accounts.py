@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ConnectSession,
         ListedAccount,
         Me,
+        OrgReceipt,
         PurgeReceipt,
         ReceiptKeyList,
     )
@@ -81,6 +82,16 @@ class AccountsGroup(Group):
         Needs the scope `accounts:read`.
         """
         return self._get(f"/v1/accounts/{path_segment(account_id)}/me", unwrap="me", options=options)
+
+    def get_org_receipt(self, org_id: str, *, options: RequestOptions | None = None) -> OrgReceipt:
+        """Get the deletion receipt of an organisation.
+
+        The signed receipt of an organisation that was destroyed. The response is 404 until that has ended. Check it
+        with a key of `GET /v1/receipt-keys`. No API key is needed, because the organisation has none any more.
+
+        No key is needed.
+        """
+        return self._get(f"/v1/org-receipts/{path_segment(org_id)}", options=options)
 
     def get_purge_receipt(self, account_id: str, *, options: RequestOptions | None = None) -> PurgeReceipt:
         """Get the deletion receipt of an account.

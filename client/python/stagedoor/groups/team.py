@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         InvitationWithdrawn,
         Member,
         MemberRemoved,
+        SupportAccessList,
         Team,
     )
 
@@ -71,6 +72,17 @@ class TeamGroup(Group):
         Needs the scope `me:read`.
         """
         return self._get("/v1/me/sessions", options=options)
+
+    def list_support_access(self, *, options: RequestOptions | None = None) -> SupportAccessList:
+        """List support access.
+
+        Requests of operators of the service for access to what is inside the organisation, and what became of them.
+        Without access, operators see states and counts only. What they read with it is in the audit log, as
+        `operator.read`.
+
+        Needs the scope `me:read`.
+        """
+        return self._get("/v1/org/support-access", options=options)
 
     def remove_member(self, member_id: str, *, options: RequestOptions | None = None) -> MemberRemoved:
         """Remove a member.

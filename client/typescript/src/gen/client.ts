@@ -5,6 +5,7 @@ import { AccountsGroup } from "./groups/accounts.js";
 import { AuditGroup } from "./groups/audit.js";
 import { ConnectGroup } from "./groups/connect.js";
 import { EventsGroup } from "./groups/events.js";
+import { JobsGroup } from "./groups/jobs.js";
 import { KeysGroup } from "./groups/keys.js";
 import { LogsGroup } from "./groups/logs.js";
 import { MeGroup } from "./groups/me.js";
@@ -26,6 +27,8 @@ export class ApiGroups {
   readonly connect: ConnectGroup;
   /** Lists events of accounts and of the organisation. */
   readonly events: EventsGroup;
+  /** Starts work that is longer than a call, and reads its results. */
+  readonly jobs: JobsGroup;
   /** Manages API keys. */
   readonly keys: KeysGroup;
   /** Lists API requests and their errors. */
@@ -52,6 +55,7 @@ export class ApiGroups {
     this.audit = new AuditGroup(transport);
     this.connect = new ConnectGroup(transport);
     this.events = new EventsGroup(transport);
+    this.jobs = new JobsGroup(transport);
     this.keys = new KeysGroup(transport);
     this.logs = new LogsGroup(transport);
     this.me = new MeGroup(transport);

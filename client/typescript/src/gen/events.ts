@@ -7,6 +7,7 @@ import type {
   Comment,
   Counts,
   EventMeta,
+  Job,
   List,
   MassMessage,
   Media,
@@ -499,6 +500,16 @@ export interface EventActor {
   label: string;
 }
 
+/** The data of the event job.completed. */
+export interface JobCompletedData {
+  job: Job;
+}
+
+/** The data of the event job.failed. */
+export interface JobFailedData {
+  job: Job;
+}
+
 /** The data of the event key.created. */
 export interface KeyCreatedData {
   /** Who created it. */
@@ -506,6 +517,16 @@ export interface KeyCreatedData {
   id: string;
   label: string;
   scopes?: string[];
+}
+
+/** The data of the event key.leaked. */
+export interface KeyLeakedData {
+  id: string;
+  label: string;
+  /** The kind of the place, such as content, commit or pull_request_comment. The set may grow. */
+  source: string;
+  /** Where the key was found; empty if it is not known. */
+  url: string;
 }
 
 /** The data of the event key.revoked. */
@@ -1053,6 +1074,12 @@ export interface EventData {
   "key.created": KeyCreatedData;
   /** An API key was revoked. */
   "key.revoked": KeyRevokedData;
+  /** An API key was published, for example in a public repository, and has been revoked. */
+  "key.leaked": KeyLeakedData;
+  /** A job is done, possibly with items that failed. */
+  "job.completed": JobCompletedData;
+  /** A job has ended without being done. */
+  "job.failed": JobFailedData;
   /** Most of a month's calls are used. */
   "usage.threshold": UsageThresholdData;
 }
@@ -1067,6 +1094,9 @@ export type OrgEventKind =
   | "connect.session_finished"
   | "key.created"
   | "key.revoked"
+  | "key.leaked"
+  | "job.completed"
+  | "job.failed"
   | "usage.threshold";
 
 /** An event of any kind, including kinds that are newer than this version of the library. */
@@ -1175,6 +1205,9 @@ export const eventKinds: readonly EventKind[] = [
   "webhook.recovered",
   "key.created",
   "key.revoked",
+  "key.leaked",
+  "job.completed",
+  "job.failed",
   "usage.threshold",
 ];
 

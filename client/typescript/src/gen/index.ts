@@ -7,6 +7,7 @@ export type * from "./groups/accounts.js";
 export type * from "./groups/audit.js";
 export type * from "./groups/connect.js";
 export type * from "./groups/events.js";
+export type * from "./groups/jobs.js";
 export type * from "./groups/keys.js";
 export type * from "./groups/logs.js";
 export type * from "./groups/me.js";

@@ -2,6 +2,7 @@
 
 /** All problem codes that this version of the library knows. */
 export const problemCodes = [
+  "access-not-found",
   "account-disconnected",
   "account-not-allowed-for-key",
   "account-not-found",
@@ -14,6 +15,7 @@ export const problemCodes = [
   "attempt-state-conflict",
   "browser-session-not-found",
   "connect-unavailable",
+  "consent-required",
   "credentials-missing",
   "credentials-not-accepted",
   "cross-origin-refused",
@@ -30,6 +32,8 @@ export const problemCodes = [
   "invalid-request",
   "invitation-not-found",
   "job-not-found",
+  "job-not-started",
+  "jobs-unavailable",
   "key-expired",
   "key-invalid",
   "key-missing",
@@ -37,6 +41,7 @@ export const problemCodes = [
   "key-revoked",
   "key-self-revoke",
   "last-owner",
+  "limit-reached",
   "log-not-found",
   "malformed-json",
   "member-not-found",
@@ -53,8 +58,10 @@ export const problemCodes = [
   "precondition-failed",
   "proxy-not-found",
   "quota-exceeded",
+  "reauthentication-required",
   "request-timeout",
   "resend-too-soon",
+  "result-expired",
   "role-required",
   "route-not-found",
   "scope-escalation",

@@ -241,7 +241,7 @@ export interface BlockedResult {
 /** The person who is signed in. */
 export interface BrowserPerson {
   email: string;
-  /** operator for an operator of the service, whose reason is in the audit log. */
+  /** operator for an operator of the service to whom an owner has granted access. */
   id: string;
 }
 
@@ -408,8 +408,7 @@ export interface ConnectFunnel {
   /** Links that were created. */
   linksMade: number;
   /**
-   * Creators who reached a connect page or method: links that were opened (possibly by a link preview), and attempts
-   * that started without a link.
+   * Creators who reached a connect page or method: links that were opened, and attempts that started without a link.
    */
   opened: number;
   since: string;
@@ -452,7 +451,7 @@ export interface ConnectSession {
   id: string;
   kinds: string[];
   label: string;
-  /** When the link was first opened, possibly by a link preview; null if it never was. */
+  /** When a person first opened the link; null if that has not happened. A link preview does not count. */
   opened_at: string | null;
   /** The platform that the page asks for; null if the organisation has none. */
   platform: string | null;
@@ -935,6 +934,64 @@ export interface InvitationSent {
 export interface InvitationWithdrawn {
   id: string;
   withdrawn: boolean;
+}
+
+/** Work that is longer than a call. */
+export interface Job {
+  createdAt: string;
+  /** Why it failed; else null. */
+  error: JobError | null;
+  /** About how long it still takes; null if that is unknown or it is over. */
+  estimateSec: number | null;
+  /** Null until it is over. */
+  finishedAt: string | null;
+  id: string;
+  kind: "org_export" | (string & {});
+  progress: JobProgress;
+  /** Null until it is over, and after the result has expired. */
+  result: JobResult | null;
+  state:
+    | "queued"
+    | "running"
+    | "paused_by_limit"
+    | "completed"
+    | "completed_with_errors"
+    | "failed"
+    | "cancelled"
+    | (string & {});
+}
+
+/** Why a job failed. */
+export interface JobError {
+  /** The code of a problem, from GET /problems. */
+  code: string;
+  detail: string;
+}
+
+/** How far a job is. It never goes back. */
+export interface JobProgress {
+  accountsDone: number;
+  accountsTotal: number;
+  /** How many items failed. */
+  failed: number;
+  /** The lines of the result so far. */
+  items: number;
+  percent: number;
+}
+
+/** Where the result of a job is. */
+export interface JobResult {
+  /** When the result is deleted. */
+  expiresAt: string;
+  url: string;
+}
+
+/** Jobs of the organisation. */
+export interface Jobs {
+  /** Newest first. */
+  jobs: Job[];
+  /** Null on the last page. */
+  nextCursor: string | null;
 }
 
 /** An API key, without its secret. */
@@ -1529,6 +1586,14 @@ export interface OrgEventPage {
    * page can have fewer events than requested without being the last.
    */
   nextCursor: string | null;
+}
+
+/** Proof that everything of an organisation was destroyed. */
+export interface OrgReceipt {
+  /**
+   * orgId, purgedAt; covers lists what was destroyed; keyring, keyId and signature are as in the receipt of an account.
+   */
+  receipt: unknown;
 }
 
 /** A method by which the creator is paid. */
@@ -2251,6 +2316,32 @@ export interface SubscriptionPeriodPage {
   items: SubscriptionPeriod[];
   nextCursor: string | null;
   hasMore: boolean;
+}
+
+/** An operator's request for access to the organisation or, once it is granted, the access. */
+export interface SupportAccess {
+  endedAt: string | null;
+  /** Who declined, revoked or replaced it. */
+  endedBy: string | null;
+  /** When the request expires or, once it is granted, the access. */
+  expiresAt: string;
+  grantedAt: string | null;
+  /** The email address of the owner who granted it. */
+  grantedBy: string | null;
+  id: string;
+  /** The operator of the service who asks, by email address. */
+  operator: string;
+  /** The operator's reason. */
+  reason: string;
+  requestedAt: string;
+  /** ended: declined, revoked, or replaced by another request of the operator. */
+  state: "requested" | "granted" | "ended" | "expired";
+}
+
+/** Requests of operators for access. */
+export interface SupportAccessList {
+  /** Those of the last 90 days, newest first. */
+  supportAccess: SupportAccess[];
 }
 
 /** The state of the creator's tax documents. */

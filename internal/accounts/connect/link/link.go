@@ -4,7 +4,7 @@
 //
 // It does not own attempts: package connect reports the start and the end of an attempt in the attempt's transactions
 // (AttemptStarted, AttemptEnded). It does not render pages either (package server/connectpages). state.go is the state
-// machine of a session. Timers are rows, and Sweep ends the sessions that are due.
+// machine of a session, and browser.go binds a session to one browser. Timers are rows, and Sweep ends the sessions that are due.
 package link
 
 import (
@@ -54,18 +54,25 @@ type Session struct {
 	Connected            id.Account
 	CreatedAt, UpdatedAt time.Time
 	ExpiresAt            time.Time
-	// OpenedAt is when the link was first opened, possibly by a mail scanner.
+	// OpenedAt is when a person first opened the link.
 	OpenedAt, FinishedAt *time.Time
+	// OpenedIn is the browser that the session is bound to, since BoundAt.
+	OpenedIn Browser
+	BoundAt  *time.Time
 
+	// browsers holds the hashes of all browsers that opened the link, the current one last. others is how many of the
+	// attempts were made before the current one opened it.
+	browsers [][]byte
+	others   int
 	// due is when Sweep must handle the session.
 	due time.Time
 	// hash is the hash of the token in the link.
 	hash []byte
 }
 
-// Last returns the newest attempt; empty if there is none.
+// Last returns the newest attempt of the browser that the session is bound to; empty if there is none.
 func (s Session) Last() id.Attempt {
-	if len(s.Attempts) == 0 {
+	if len(s.Attempts) <= s.others {
 		return ""
 	}
 	return s.Attempts[len(s.Attempts)-1]
@@ -92,8 +99,8 @@ type Sessions struct{ deps Deps }
 // New returns the service.
 func New(d Deps) *Sessions { return &Sessions{d} }
 
-// tokenPrefix starts the token of a session's link; 32 bytes in base64url follow.
-const tokenPrefix = "cst_"
+// TokenPrefix starts the token of a session's link; 32 bytes in base64url follow.
+const TokenPrefix = "cst_"
 
 // ErrOver means that no more attempts can be started in a session.
 var ErrOver = errors.New("the connect session is over")
@@ -103,7 +110,7 @@ var ErrOver = errors.New("the connect session is over")
 func (s *Sessions) Create(ctx context.Context, by audit.By, o org.Org, d Draft) (Session, secret.String, error) {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // never fails
-	token := secret.New(tokenPrefix + base64.RawURLEncoding.EncodeToString(raw))
+	token := secret.New(TokenPrefix + base64.RawURLEncoding.EncodeToString(raw))
 	made, err := s.createSession(ctx, by, o, id.New[id.Session](), token, d)
 	return made, token, err
 }
@@ -138,20 +145,12 @@ func (s *Sessions) Get(ctx context.Context, org id.Org, session id.Session) (Ses
 
 // ByToken returns the session of a link. It changes nothing, so a mail scanner that opens a link does not use it up.
 func (s *Sessions) ByToken(ctx context.Context, token string) (Session, error) {
-	raw, ok := strings.CutPrefix(token, tokenPrefix)
+	raw, ok := strings.CutPrefix(token, TokenPrefix)
 	if bytes, err := base64.RawURLEncoding.Strict().DecodeString(raw); !ok || err != nil || len(bytes) != 32 {
 		return Session{}, notFound(postgres.ErrNoRows)
 	}
 	found, err := findByToken(ctx, s.deps.DB, hashToken(token))
 	return s.withExpiry(found), err
-}
-
-// Opened records that the link was opened. It does not affect the session.
-func (s *Sessions) Opened(ctx context.Context, it Session) error {
-	if it.OpenedAt != nil {
-		return nil
-	}
-	return db.New(s.deps.DB).Open(ctx, db.OpenParams{OrgID: it.Org, ID: it.ID, Now: s.deps.Now().Truncate(time.Microsecond)})
 }
 
 // Filter selects sessions. Empty fields do not filter.
@@ -200,13 +199,16 @@ func (s *Sessions) withExpiry(found Session) Session {
 // maxAttempts bounds the attempts in one session.
 const maxAttempts = 20
 
-// AttemptStarted records that an attempt was started in a session, in the transaction that starts it. It fails with
-// ErrOver, or with attempt-in-progress if another attempt is in progress.
-func (s *Sessions) AttemptStarted(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session,
+// AttemptStarted records that an attempt was started in a session, in the transaction that starts it. openings is
+// Session.Openings of the session as the creator's browser knew it: after another browser has taken the session, it
+// fails with ErrElsewhere. It fails with ErrOver, or with attempt-in-progress if another attempt is in progress.
+func (s *Sessions) AttemptStarted(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session, openings int,
 	attempt id.Attempt) error {
 	return s.changeSession(ctx, tx, org, session, func(it *Session, now time.Time) error {
 		to, ok := it.Status.next(attemptStarted)
 		switch {
+		case it.Openings() != openings:
+			return ErrElsewhere
 		case !ok || !now.Before(it.ExpiresAt) || len(it.Attempts) >= maxAttempts:
 			return ErrOver
 		case it.Active != "":
@@ -237,12 +239,15 @@ func (s *Sessions) AttemptEnded(ctx context.Context, tx postgres.Tx, org id.Org,
 	})
 }
 
-// Exit ends a session because the creator left. Cancel an attempt in progress first. Exit does not change a session
-// that has ended.
-func (s *Sessions) Exit(ctx context.Context, org id.Org, session id.Session) (Session, error) {
+// Exit ends a session because the creator left. Cancel an attempt in progress first. openings is as for AttemptStarted:
+// after another browser has taken the session, Exit fails with ErrElsewhere. Exit does not change a session that has ended.
+func (s *Sessions) Exit(ctx context.Context, org id.Org, session id.Session, openings int) (Session, error) {
 	var left Session
 	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		return s.changeSession(ctx, tx, org, session, func(it *Session, _ time.Time) error {
+			if it.Openings() != openings {
+				return ErrElsewhere
+			}
 			err := s.endSession(ctx, tx, it, creatorLeft, "")
 			left = *it
 			return err

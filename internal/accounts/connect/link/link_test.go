@@ -72,7 +72,7 @@ func (r *fixture) tryStartAttempt(s link.Session) (id.Attempt, error) {
 	attempt := id.New[id.Attempt]()
 	return attempt, r.db.Tx(r.Context(), func(tx postgres.Tx) error {
 		return r.AttemptStarted(r.Context(), tx, s.Org,
-			s.ID, attempt)
+			s.ID, s.Openings(), attempt)
 	})
 }
 
@@ -294,7 +294,7 @@ func TestExitEndsASessionOnce(t *testing.T) {
 	r := newFixture(t)
 	s, _ := r.createSession(link.Draft{})
 	for range 2 { // clicked twice
-		if left, err := r.Exit(t.Context(), s.Org, s.ID); err != nil || left.Status != link.Exited {
+		if left, err := r.Exit(t.Context(), s.Org, s.ID, s.Openings()); err != nil || left.Status != link.Exited {
 			t.Fatalf("%+v, %v", left, err)
 		}
 	}
@@ -317,7 +317,7 @@ func TestEndedSessionIsDeletedAfterThirtyDays(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	s, _ := r.createSession(link.Draft{})
-	if _, err := r.Exit(t.Context(), s.Org, s.ID); err != nil {
+	if _, err := r.Exit(t.Context(), s.Org, s.ID, s.Openings()); err != nil {
 		t.Fatal(err)
 	}
 	r.Advance(30*24*time.Hour - time.Second)

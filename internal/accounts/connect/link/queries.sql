@@ -25,11 +25,13 @@ ORDER BY id DESC LIMIT 5;
 -- name: Save :exec
 UPDATE connect_session
 SET status = @status, attempts = @attempts, active_attempt = @active_attempt, connected_account = @connected_account,
-    updated_at = @updated_at, finished_at = @finished_at, due_at = @due_at
+    updated_at = @updated_at, finished_at = @finished_at, due_at = @due_at, opened_at = @opened_at, browsers = @browsers,
+    bound_at = @bound_at, browser_name = @browser_name, browser_system = @browser_system, others = @others
 WHERE org_id = @org_id AND id = @id;
 
--- name: Open :exec
-UPDATE connect_session SET opened_at = @now::timestamptz WHERE org_id = @org_id AND id = @id AND opened_at IS NULL;
+-- name: Find :one
+-- tenant: the browser's secret is the capability; it is checked against the session that is found
+SELECT * FROM connect_session WHERE id = @id;
 
 -- name: List :many
 SELECT * FROM connect_session
@@ -67,5 +69,5 @@ SET brand_light = excluded.brand_light, brand_dark = excluded.brand_dark, scheme
 
 -- name: ForgetAccount :exec
 -- What a session has of the account that it connected or was made for, apart from ids. It stays until its retention ends.
-UPDATE connect_session SET reference_id = '', label = '', site = ''
+UPDATE connect_session SET reference_id = '', label = '', site = '', browser_name = '', browser_system = ''
 WHERE org_id = @org_id AND (connected_account = @account_id::text OR account_id = @account_id::text);

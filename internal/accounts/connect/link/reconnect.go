@@ -79,7 +79,8 @@ func (s *Sessions) Reconnecting(ctx context.Context, by audit.By, o org.Org, d D
 		if err != nil {
 			return Session{}, secret.String{}, err
 		}
-		if bytes.Equal(one.hash, hashToken(token.Reveal())) && len(one.Attempts) < maxAttempts {
+		if bytes.Equal(one.hash, hashToken(token.Reveal())) && len(one.Attempts) < maxAttempts &&
+			one.Openings() < maxOpenings {
 			return one, token, nil
 		}
 	}
@@ -125,5 +126,5 @@ func Preview(org id.Org, d Draft) Session {
 
 func (s *Sessions) reconnectToken(ctx context.Context, org id.Org, at id.Session) (secret.String, error) {
 	sum, err := keyedHash(ctx, s.deps.Keys, sessionPurpose, string(org)+" "+string(at))
-	return secret.New(tokenPrefix + base64.RawURLEncoding.EncodeToString(sum)), err
+	return secret.New(TokenPrefix + base64.RawURLEncoding.EncodeToString(sum)), err
 }

@@ -84,7 +84,7 @@ func TestReconnectingReusesAnOpenSession(t *testing.T) {
 	if second.ID == first.ID || other == token {
 		t.Error("a session that is about to end was used")
 	}
-	if _, err := r.Exit(t.Context(), r.org.ID, second.ID); err != nil {
+	if _, err := r.Exit(t.Context(), r.org.ID, second.ID, second.Openings()); err != nil {
 		t.Fatal(err)
 	}
 	if third, _ := reconnect(); third.ID == second.ID {

@@ -38,6 +38,7 @@ func saveSession(ctx context.Context, tx postgres.Tx, s Session) error {
 		OrgID: s.Org, ID: s.ID, Status: string(s.Status), ActiveAttempt: s.Active,
 		Attempts:         postgres.Convert(s.Attempts, func(a id.Attempt) string { return string(a) }),
 		ConnectedAccount: s.Connected, UpdatedAt: s.UpdatedAt, FinishedAt: s.FinishedAt, DueAt: s.due,
+		OpenedAt: s.OpenedAt, Browsers: s.browsers, BoundAt: s.BoundAt, BrowserName: s.OpenedIn.Name, BrowserSystem: s.OpenedIn.System, Others: int32(s.others),
 	})
 }
 
@@ -82,6 +83,7 @@ func fromRow(r db.ConnectSession) Session {
 		Account: r.AccountID, ReturnURL: r.ReturnUrl, AllowedOrigins: r.AllowedOrigins, Locale: r.Locale, Remember: r.Remember,
 		Active: r.ActiveAttempt, Connected: r.ConnectedAccount,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt, OpenedAt: r.OpenedAt, FinishedAt: r.FinishedAt, due: r.DueAt, hash: r.TokenHash,
+		OpenedIn: Browser{r.BrowserName, r.BrowserSystem}, BoundAt: r.BoundAt, browsers: r.Browsers, others: int(r.Others),
 	}
 	for _, a := range r.Attempts {
 		s.Attempts = append(s.Attempts, id.Attempt(a))

@@ -219,8 +219,12 @@ func (r *run) settings() []string {
 		"STAGEDOOR_SANDBOX_URL=http://"+r.state.address("sandbox"), "STAGEDOOR_EGRESS="+strings.Join(egress, " "),
 		"STAGEDOOR_KMS=local:"+filepath.Join(r.stack.dir, "keyset.json"), "STAGEDOOR_NODE=dev", "STAGEDOOR_DEV=true", "STAGEDOOR_DRAIN_DELAY=0s",
 		"STAGEDOOR_LOG_FORMAT=json", "STAGEDOOR_ADMIN_TOKEN="+r.state.AdminToken, "STAGEDOOR_IP_HASH_KEY="+r.state.IPHashKey,
+		"STAGEDOOR_OBJECTS="+r.objects(),
 	)
 }
+
+// objects returns the folder with the results of jobs.
+func (r *run) objects() string { return filepath.Join(r.stack.dir, "objects") }
 
 func (r *run) migrate(ctx context.Context) error {
 	// PostgreSQL accepts connections before it accepts queries, for example during recovery after a
@@ -247,6 +251,9 @@ func (r *run) migrate(ctx context.Context) error {
 }
 
 func (r *run) startServer(ctx context.Context) error {
+	if err := os.MkdirAll(r.objects(), 0o700); err != nil {
+		return fmt.Errorf("create the folder for results of jobs: %w", err)
+	}
 	cmd := r.command(ctx, r.found.server, "serve")
 	cmd.Env = r.settings()
 	var also io.Writer

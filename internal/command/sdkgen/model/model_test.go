@@ -47,7 +47,7 @@ func TestLoadHasEverything(t *testing.T) {
 	if methods != 250 || paged != 52 {
 		t.Errorf("got %d methods, %d paginated; want 250 and 52", methods, paged)
 	}
-	if len(m.Events) != 77 || len(m.Problems) < 50 || len(m.Scopes) != 8 {
+	if len(m.Events) != 80 || len(m.Problems) < 50 || len(m.Scopes) != 8 {
 		t.Errorf("%d events, %d problems, %d scopes", len(m.Events), len(m.Problems), len(m.Scopes))
 	}
 	for _, g := range m.Groups {

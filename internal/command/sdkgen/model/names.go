@@ -47,10 +47,12 @@ var schemaNames = map[string]string{
 	"ListOutputBody":           "DeliveryPage",
 	"Listed":                   "ListedAccount",
 	"ListenerView":             "Listener",
+	"ListSupportOutputBody":    "SupportAccessList",
 	"LogsBody":                 "LogPage",
 	"Meta":                     "EventMeta",
 	"MintBody":                 "MintedKey",
 	"OrgPullBody":              "OrgEventPage",
+	"OrgReceiptOutputBody":     "OrgReceipt",
 	"PageBody":                 "ConnectPage",
 	"PeriodBody":               "UsagePeriod",
 	"PersonasBody":             "PersonaList",
@@ -67,6 +69,7 @@ var schemaNames = map[string]string{
 	"SessionsOutputBody":       "ConnectSessionPage",
 	"StatusBody":               "ServiceStatus",
 	"StoppedOutputBody":        "SandboxGeneratorStopped",
+	"SupportBody":              "SupportAccess",
 	"TestOutputBody":           "WebhookTest",
 	"TokenOutputBody":          "EventToken",
 	"UploadPartBodyPartStruct": "UploadedPart",
@@ -108,6 +111,7 @@ var operationNames = map[string]string{
 	"listFlows":             "connect.listFlows",
 	"listPlatforms":         "connect.listPlatforms",
 	"listReceiptKeys":       "accounts.listReceiptKeys",
+	"getOrgReceipt":         "accounts.getOrgReceipt",
 	"listEventKinds":        "events.listKinds",
 	"getConnectFunnel":      "connect.getFunnel",
 	"getConnectPage":        "connect.getPage",
@@ -120,6 +124,11 @@ var operationNames = map[string]string{
 	"streamAccountEvents":   "events.listOfAccount",
 	"getEvent":              "events.getOfAccount",
 	"createEventToken":      "events.createToken",
+	"startJob":              "jobs.start",
+	"listJobs":              "jobs.list",
+	"getJob":                "jobs.get",
+	"cancelJob":             "jobs.cancel",
+	"getJobResult":          "jobs.getResult",
 	"listKeys":              "keys.list",
 	"mintKey":               "keys.create",
 	"revokeKey":             "keys.revoke",
@@ -154,6 +163,7 @@ var operationNames = map[string]string{
 	"withdrawInvitation":    "team.withdrawInvitation",
 	"listBrowserSessions":   "team.listSessions",
 	"endBrowserSession":     "team.endSession",
+	"listSupportAccess":     "team.listSupportAccess",
 	"getUsage":              "usage.get",
 	"getUsageSeries":        "usage.getSeries",
 	"listWebhooks":          "webhooks.list",
@@ -189,8 +199,11 @@ var pageTexts = map[string]struct{ title, doc string }{
 }
 
 // excluded holds the operations that are in no library: the two that all methods of the platform use,
-// and one for browsers.
-var excluded = map[string]bool{"readMethod": true, "callMethod": true, "preflightEvents": true}
+// one for browsers, and those that refuse keys.
+var excluded = map[string]bool{
+	"readMethod": true, "callMethod": true, "preflightEvents": true, "deleteOrg": true, "restoreOrg": true,
+	"grantSupportAccess": true, "revokeSupportAccess": true,
+}
 
 // groupDocs describes the groups. Each is a sentence without its subject, since the Go comment starts
 // with a type's name.
@@ -199,6 +212,7 @@ var groupDocs = map[string]string{
 	"audit":    "Lists who did what in the organisation.",
 	"connect":  "Connects creators' accounts and follows connect attempts.",
 	"events":   "Lists events of accounts and of the organisation.",
+	"jobs":     "Starts work that is longer than a call, and reads its results.",
 	"keys":     "Manages API keys.",
 	"logs":     "Lists API requests and their errors.",
 	"me":       "Reads and updates the organisation, and describes the key in use.",
@@ -237,6 +251,8 @@ func pathParamName(path, name string) string {
 		return "accountId"
 	case "/v1/connect/sessions", "/v1/me/sessions":
 		return "sessionId"
+	case "/v1/jobs":
+		return "jobId"
 	case "/v1/me/keys":
 		return "keyId"
 	case "/v1/org/members":

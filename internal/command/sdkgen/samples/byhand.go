@@ -56,6 +56,20 @@ fmt.Println(string(picture))`},
 		{"Python", `picture = client.connect.get_qr(attempt_id, "text")
 print(picture.decode())`},
 	},
+	"getJobResult": {
+		{"TypeScript", `const file = await client.jobs.getResult(jobId);
+const lines = await new Response(file.body!.pipeThrough(new DecompressionStream("gzip"))).text();
+console.log(lines.split("\n").length);`},
+		{"Go", `file, err := client.Jobs.GetResult(ctx, jobID, stagedoor.DownloadOptions{})
+if err != nil {
+	return err
+}
+defer file.Body.Close()
+_, err = io.Copy(os.Stdout, file.Body)
+return err`},
+		{"Python", `with client.jobs.get_result(job_id) as file:
+    file.save("result.ndjson.gz")`},
+	},
 	"callMethod": {
 		{"TypeScript", `const result = await client.account(accountId).messages.send({
   chatId: "3438267820000000001",

@@ -19,6 +19,7 @@ var byHand = map[string]string{
 	"uploadMedia":     "src/media.ts",
 	"uploadMediaPart": "src/media.ts",
 	"downloadMedia":   "src/media.ts",
+	"getJobResult":    "src/jobs.ts",
 }
 
 // Files of shared types and of events.

@@ -30,6 +30,8 @@ type Deps struct {
 	Usage    *usage.Usage
 	// ReceiptKeys returns the keys that verify receipts; *seal.Sealer implements it.
 	ReceiptKeys func(context.Context) ([]seal.ReceiptKey, error)
+	// OrgReceipt returns the receipt of an organisation that was destroyed; *org.Orgs implements it.
+	OrgReceipt func(context.Context, id.Org) (json.RawMessage, error)
 }
 
 type accounts struct{ Deps }
@@ -72,6 +74,17 @@ type receiptOutput struct {
 	Body struct {
 		_       struct{}        `doc:"Proof that an account's secrets were destroyed."`
 		Receipt json.RawMessage `json:"receipt" doc:"accountId, orgId, dataKeyId, purgedAt; covers lists what can no longer be read; keyring is separate if the keys were in a database of their own, so that no backup of other data has them, else shared; keyId is a key of GET /v1/receipt-keys; signature is Ed25519 over the other members in canonical JSON (RFC 8785), base64url."`
+	}
+}
+
+type orgReceiptInput struct {
+	ID string `path:"orgId" maxLength:"64" doc:"The organisation's id."`
+}
+
+type orgReceiptOutput struct {
+	Body struct {
+		_       struct{}        `doc:"Proof that everything of an organisation was destroyed."`
+		Receipt json.RawMessage `json:"receipt" doc:"orgId, purgedAt; covers lists what was destroyed; keyring, keyId and signature are as in the receipt of an account."`
 	}
 }
 
@@ -150,6 +163,12 @@ func Routes(t *endpoint.Table, d Deps) {
 		ID: "listReceiptKeys", Method: http.MethodGet, Path: "/v1/receipt-keys", Tag: tag, Status: http.StatusOK, Public: true, Quota: admission.Free,
 		Summary: "List the keys of receipts", Description: "The public keys that verify deletion receipts, including earlier ones. A receipt names its key in `keyId`. Its `signature` is Ed25519 over the receipt without `signature` in canonical JSON (RFC 8785), in base64url. No API key is needed.",
 	}, a.listReceiptKeys)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "getOrgReceipt", Method: http.MethodGet, Path: "/v1/org-receipts/{orgId}", Tag: tag, Status: http.StatusOK, Public: true, Quota: admission.Free,
+		Problems: []problem.Kind{problem.OrgNotFound},
+		Summary:  "Get the deletion receipt of an organisation", Description: "The signed receipt of an organisation that was destroyed. The response is 404 until that has ended. " +
+			"Check it with a key of `GET /v1/receipt-keys`. No API key is needed, because the organisation has none any more.",
+	}, a.getOrgReceipt)
 }
 
 func viewAccount(one account.Account, err error) (*accountOutput, error) {
@@ -212,6 +231,16 @@ func (a *accounts) getPurgeReceipt(ctx context.Context, at id.Account, _ *accoun
 	out := &receiptOutput{}
 	out.Body.Receipt = receipt
 	return out, nil
+}
+
+func (a *accounts) getOrgReceipt(ctx context.Context, in *orgReceiptInput) (*orgReceiptOutput, error) {
+	of, err := id.Parse[id.Org](in.ID)
+	if err != nil {
+		return nil, problem.OrgNotFound.New("There is no receipt of an organisation with this id.")
+	}
+	out := &orgReceiptOutput{}
+	out.Body.Receipt, err = a.OrgReceipt(ctx, of)
+	return out, err
 }
 
 func (a *accounts) listReceiptKeys(ctx context.Context, _ *struct{}) (*receiptKeysOutput, error) {

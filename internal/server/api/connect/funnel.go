@@ -25,7 +25,7 @@ type funnelBody struct {
 	Since     stamp.Time              `json:"since"`
 	Until     stamp.Time              `json:"until"`
 	LinksMade int64                   `json:"linksMade" doc:"Links that were created."`
-	Opened    int64                   `json:"opened" doc:"Creators who reached a connect page or method: links that were opened (possibly by a link preview), and attempts that started without a link."`
+	Opened    int64                   `json:"opened" doc:"Creators who reached a connect page or method: links that were opened, and attempts that started without a link."`
 	Begun     int64                   `json:"credentials" doc:"Creators who entered credentials, sent a session or requested a QR code."`
 	Asked     int64                   `json:"challenge" doc:"Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone."`
 	Connected int64                   `json:"connected"`

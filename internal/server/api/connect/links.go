@@ -52,7 +52,7 @@ type sessionBody struct {
 	Reference  *string     `json:"reference_id"`
 	Label      string      `json:"label"`
 	Reconnects *string     `json:"reconnect_account_id" doc:"The account that the link reconnects; null for a new account."`
-	OpenedAt   *stamp.Time `json:"opened_at" doc:"When the link was first opened, possibly by a link preview; null if it never was."`
+	OpenedAt   *stamp.Time `json:"opened_at" doc:"When a person first opened the link; null if that has not happened. A link preview does not count."`
 	FinishedAt *stamp.Time `json:"finished_at"`
 	ExpiresAt  stamp.Time  `json:"expires_at"`
 	CreatedAt  stamp.Time  `json:"created_at"`

@@ -1,4 +1,5 @@
-// Package identity has the operations of the public API on the caller: its key or member, its organisation and limits.
+// Package identity has the operations of the public API on the caller: its key or member, its organisation and limits,
+// and the deletion of the organisation (deletion.go).
 package identity
 
 import (
@@ -15,12 +16,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-type operations struct {
-	orgs    *org.Orgs
-	members *member.Members
-	// regions lists the regions that an account can have.
-	regions []string
+// Deps are the dependencies of the operations.
+type Deps struct {
+	Orgs    *org.Orgs
+	Members *member.Members
+	// Regions lists the regions that an account can have.
+	Regions []string
+	// PublicURL is the address at which callers reach the service, without a trailing slash.
+	PublicURL string
 }
+
+type operations struct{ Deps }
 
 type identityOutput struct{ Body identityBody }
 
@@ -85,19 +91,22 @@ type patchMeInput struct {
 	}
 }
 
+const tag = "Identity"
+
 // Routes adds the operations.
-func Routes(t *endpoint.Table, orgs *org.Orgs, members *member.Members, regions []string) {
-	a := &operations{orgs, members, regions}
+func Routes(t *endpoint.Table, d Deps) {
+	a := &operations{d}
 	endpoint.Typed(t, endpoint.Operation{
-		ID: "getMe", Method: http.MethodGet, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK, Quota: admission.Plain,
+		ID: "getMe", Method: http.MethodGet, Path: "/v1/me", Tag: tag, Status: http.StatusOK, Quota: admission.Plain, WhileDeleting: true,
 		Summary: "Get the current identity", Description: "Checks the key and returns its organisation, scopes and limits.",
 	}, a.getMe)
 	endpoint.Typed(t, endpoint.Operation{
-		ID: "updateMe", Method: http.MethodPatch, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK,
+		ID: "updateMe", Method: http.MethodPatch, Path: "/v1/me", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "org.update",
 		Summary: "Update the organisation", Description: "Changes the name or the contact address. Omitted fields stay unchanged.",
 		Example: map[string]any{"contactEmail": "ops@example.com"},
 	}, a.updateMe)
+	a.deletionRoutes(t)
 }
 
 func (a *operations) getMe(ctx context.Context, _ *struct{}) (*identityOutput, error) {
@@ -107,7 +116,7 @@ func (a *operations) getMe(ctx context.Context, _ *struct{}) (*identityOutput, e
 func (a *operations) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, error) {
 	caller := *endpoint.Caller(ctx)
 	var err error
-	caller.Org, err = a.orgs.Update(ctx, caller.Org.ID, endpoint.By(ctx), org.Change{ContactEmail: in.Body.ContactEmail, Name: in.Body.Name})
+	caller.Org, err = a.Orgs.Update(ctx, caller.Org.ID, endpoint.By(ctx), org.Change{ContactEmail: in.Body.ContactEmail, Name: in.Body.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +129,7 @@ func (a *operations) viewIdentity(ctx context.Context, p *apikey.Principal) (*id
 	if p.Key.Person == "" {
 		return out, nil
 	}
-	m, err := a.members.Get(ctx, p.Org.ID, p.Key.Person)
+	m, err := a.Members.Get(ctx, p.Org.ID, p.Key.Person)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +149,7 @@ func (a *operations) viewCaller(p *apikey.Principal) *identityOutput {
 			Environment: string(p.Org.Environment),
 		},
 		Scopes: p.Scopes.Names(),
-		Limits: viewLimits(p.Org.Limits, a.regions),
+		Limits: viewLimits(p.Org.Limits, a.Regions),
 	}}
 }
 

@@ -109,7 +109,7 @@ func Routes(t *endpoint.Table, keys *apikey.Keys, accounts *account.Accounts, pl
 	}, a.listKeys)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "mintKey", Method: http.MethodPost, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusCreated,
-		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "key.mint",
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "key.mint", Recent: true,
 		Problems: []problem.Kind{problem.ScopeEscalation, problem.PlanRequired},
 		Summary:  "Create a key", Description: "Creates a key in the caller's organisation. It can never do more than the caller: it cannot have other scopes, and the caller's limits apply to it too.",
 		Example: map[string]any{"label": "ci", "scopes": []string{"accounts:read", "sdk:call"}, "methods": []string{"chats.*", "messages.*", "!sensitive"}},

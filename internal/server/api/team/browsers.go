@@ -32,7 +32,7 @@ type browserBody struct {
 
 type browserPerson struct {
 	_     struct{} `doc:"The person who is signed in."`
-	ID    string   `json:"id" doc:"operator for an operator of the service, whose reason is in the audit log."`
+	ID    string   `json:"id" doc:"operator for an operator of the service to whom an owner has granted access."`
 	Email string   `json:"email"`
 }
 
@@ -84,7 +84,7 @@ func viewBrowser(b member.Session) browserBody {
 		ExpiresAt: stamp.Time(b.ExpiresAt), UserAgent: b.UserAgent,
 	}
 	if b.Person.ID == "" {
-		v.Person = browserPerson{ID: "operator", Email: "operator"}
+		v.Person = browserPerson{ID: "operator", Email: b.OperatorLabel()}
 	}
 	return v
 }

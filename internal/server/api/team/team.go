@@ -1,5 +1,5 @@
 // Package team has the operations of the public API on the users of the dashboard: members and invitations (team.go),
-// and the browsers in which they are signed in (browsers.go).
+// the browsers in which they are signed in (browsers.go), and the access of operators (support.go).
 package team
 
 import (
@@ -109,6 +109,7 @@ func Routes(t *endpoint.Table, members *member.Members, publicURL string) {
 	a := &operations{members, publicURL}
 	rules := "A caller cannot grant a role with more rights than their own. Only owners can add, change or remove owners."
 	refused := []problem.Kind{problem.RoleRequired, problem.ScopeEscalation}
+	recent := []problem.Kind{problem.RoleRequired, problem.ScopeEscalation}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listMembers", Method: http.MethodGet, Path: "/v1/org/members", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain,
@@ -116,7 +117,7 @@ func Routes(t *endpoint.Table, members *member.Members, publicURL string) {
 	}, a.listMembers)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "inviteMember", Method: http.MethodPost, Path: "/v1/org/invitations", Tag: tag, Status: http.StatusCreated,
-		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.invite", Problems: append(refused, problem.AlreadyMember),
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.invite", Recent: true, Problems: append(recent, problem.AlreadyMember),
 		Summary: "Invite a member", Description: "Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces it. " +
 			"This service sends no email: send the link yourself. " + rules,
 		Example: map[string]any{"email": "ada@example.com", "role": "developer"},
@@ -128,17 +129,18 @@ func Routes(t *endpoint.Table, members *member.Members, publicURL string) {
 	}, a.withdraw)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "updateMember", Method: http.MethodPatch, Path: "/v1/org/members/{id}", Tag: tag, Status: http.StatusOK,
-		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.role", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.role", Recent: true, Problems: append(recent, problem.MemberNotFound, problem.LastOwner),
 		Summary: "Change a member's role", Description: "The new role applies on every server to calls that start after the response. " + rules,
 		Example: map[string]any{"role": "admin"},
 	}, a.updateMember)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "removeMember", Method: http.MethodDelete, Path: "/v1/org/members/{id}", Tag: tag, Status: http.StatusOK,
-		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.remove", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.remove", Recent: true, Problems: append(recent, problem.MemberNotFound, problem.LastOwner),
 		Summary: "Remove a member", Description: "Calls from the member's browsers that start after the response are refused on every server. " +
 			"Keys that the member created belong to the organisation and stay. " + rules,
 	}, a.removeMember)
 	a.browserRoutes(t)
+	a.supportRoutes(t)
 }
 
 // teamCaller returns the caller of a change to the team, with the limits of its key.

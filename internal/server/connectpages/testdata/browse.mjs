@@ -80,6 +80,16 @@ async function judge(tab, name) {
   if (found.length) throw new Error(`${name}: ${found.join('; ')}`);
 }
 
+// enter opens a link: the page before the form has one button.
+async function enter(session, look) {
+  const tab = await browser.open(local(session.url), look);
+  await tab.see('.lead', 'asks you to connect your account');
+  await judge(tab, 'open');
+  await tab.click('button.main', 'Continue');
+  await tab.until('the address has no token', () => !location.pathname.includes('cst_'));
+  return tab;
+}
+
 async function signIn(tab, email, password = 'good') {
   await tab.see('h1', 'Connect your account');
   await tab.type('#email', email);
@@ -224,7 +234,7 @@ const flows = {
 async function flow(label, look, do_) {
   await run(`${look.name}: ${label}`, async () => {
     const session = await openSession();
-    const tab = await browser.open(local(session.url), look);
+    const tab = await enter(session, look);
     tab.look = look;
     tab.session_ = session;
     try {
@@ -239,7 +249,7 @@ async function flow(label, look, do_) {
 
 async function withoutScripts(look) {
   const session = await openSession();
-  const tab = await browser.open(local(session.url), { ...look, scripts: false, name: `${look.name}-plain` });
+  const tab = await enter(session, { ...look, scripts: false, name: `${look.name}-plain` });
   await signIn(tab, login('sms'));
   await tab.see('h1', 'Check your phone'); // it refreshes automatically
   await code(tab, '000000');
@@ -250,7 +260,7 @@ async function withoutScripts(look) {
   await tab.shot('success');
   await tab.close();
   const other = await openSession();
-  const phone = await browser.open(local(other.url), { ...look, scripts: false, name: `${look.name}-plain` });
+  const phone = await enter(other, { ...look, scripts: false, name: `${look.name}-plain` });
   await phone.click('button.link', 'Use the app on my phone');
   await phone.see('h1', 'Scan to approve');
   const attempt = await lastAttempt(other);
@@ -319,7 +329,7 @@ async function foreign(look) {
 
 async function back(look) {
   const session = await openSession({ return_url: `${friend}/cb?mine=1`, reference_id: 'user_456' });
-  const tab = await browser.open(local(session.url), { ...look, allowed: [base, friend] });
+  const tab = await enter(session, { ...look, allowed: [base, friend] });
   await signIn(tab, login('ok'));
   await tab.see('h1', 'You are connected');
   await tab.see('a.main', 'Continue to');
@@ -330,9 +340,32 @@ async function back(look) {
   await tab.close();
 }
 
+// Each tab has cookies of its own, as another device has.
+async function copied(look) {
+  const session = await openSession();
+  const first = await enter(session, look);
+  await signIn(first, login('sms'));
+  await first.see('h1', 'Check your phone');
+  const second = await browser.open(local(session.url), look);
+  await second.see('h1', 'This link was opened in another browser');
+  await second.see('.lead', 'in Chrome on Linux');
+  await judge(second, 'opened');
+  await second.click('button.main', 'Start again here');
+  await second.see('h1', 'Connect your account');
+  await first.see('.lead', 'no longer works in this browser'); // it follows its attempt, which has ended
+  await judge(first, 'opened-lost');
+  await signIn(second, login('ok'));
+  await second.see('h1', 'You are connected');
+  await first.go(local(session.url));
+  await first.see('.lead', 'cannot be used again');
+  await judge(first, 'opened-over');
+  await first.close();
+  await second.close();
+}
+
 async function polling(look) {
   const session = await openSession();
-  const tab = await browser.open(local(session.url), look);
+  const tab = await enter(session, look);
   await tab.do('Network.setBlockedURLs', { urls: ['*/events'] });
   await tab.click('button.link', 'Use the app on my phone');
   await tab.see('h1', 'Scan to approve');
@@ -358,6 +391,7 @@ for (const look of looks) {
   await run(`${look.name}: in a dialog of the org's site`, () => modal(look));
   await run(`${look.name}: in nobody else's frame`, () => foreign(look));
   await run(`${look.name}: leads back to the org`, () => back(look));
+  await run(`${look.name}: a copied link`, () => copied(look));
 }
 await pause(Math.max(0, born + 61_000 - Date.now()));
 for (const look of looks) {

@@ -87,7 +87,7 @@ class Tab {
   #hear({ method, params }) {
     if (method === 'Runtime.exceptionThrown') this.faults.push(params.exceptionDetails.exception?.description ?? params.exceptionDetails.text);
     // A page that says what was wrong with a form has such a status; that is no fault.
-    if (method === 'Log.entryAdded' && params.entry.level === 'error' && !/status of (404|410|422)/.test(params.entry.text)) this.faults.push(`${params.entry.text} ${params.entry.url ?? ''}`);
+    if (method === 'Log.entryAdded' && params.entry.level === 'error' && !/status of (404|409|410|422)/.test(params.entry.text)) this.faults.push(`${params.entry.text} ${params.entry.url ?? ''}`);
     if (method === 'Network.requestWillBeSent' && !this.allowed.some((origin) => params.request.url.startsWith(origin))) this.faults.push(`it asked ${params.request.url}`);
   }
 

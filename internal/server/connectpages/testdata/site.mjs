@@ -25,6 +25,9 @@ async function judge(tab, name) {
 async function connect(path, look) {
   const next = () => fetch(`${control}/?token=${path.split('/')[2]}`, { method: 'POST' });
   const tab = await browser.open(base + path, look);
+  await tab.see('.lead', 'asks you to connect your account on Ghost');
+  await judge(tab, '0-open');
+  await tab.click('button.main', 'Continue');
   await tab.see('h1', 'Where is your Ghost site?');
   await judge(tab, '1-site');
   for (const [name, site, text] of [

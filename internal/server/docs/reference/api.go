@@ -16,6 +16,7 @@ var families = []struct{ tag, slug, title, lead string }{
 	{"Accounts", "accounts", "Accounts", "List, read, label, pause, reconnect and disconnect accounts."},
 	{"SDK", "calls", "Calls", "List the methods of the SDK, and call them on an account."},
 	{"Events", "events", "Events", "Read the events of accounts, as a stream or page by page."},
+	{"Jobs", "jobs", "Jobs", "Start work that is longer than a call, such as an export of everything, follow it, and download its result."},
 	{"Webhooks", "webhooks", "Webhooks", "Receive events at your own URL: set, test, pause and replay webhooks, and inspect deliveries."},
 	{"Media", "media", "Media", "Download and upload files of an account."},
 	{"Keys", "keys", "API keys", "Create, list and revoke the organisation's API keys."},

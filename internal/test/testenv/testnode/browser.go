@@ -7,7 +7,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
@@ -31,16 +35,53 @@ func (n *Node) SignIn(t testing.TB, email string) *Browser {
 		t.Fatalf("sign %s in: %d %s", email, r.Status, r.Body)
 	}
 	b.Keep(t, r)
-	var who struct{ Person struct{ ID string } }
-	must.OK(t, json.Unmarshal(b.Do(t, http.MethodGet, "/app/session", nil).Body, &who))
-	b.Person = who.Person.ID
+	b.Person = b.findPerson(t)
 	return b
 }
 
-// Join invites a user to an organisation as an operator, signs them in, and returns their browser.
+func (b *Browser) findPerson(t testing.TB) string {
+	t.Helper()
+	var who struct{ Person struct{ ID string } }
+	must.OK(t, json.Unmarshal(b.Do(t, http.MethodGet, "/app/session", nil).Body, &who))
+	return who.Person.ID
+}
+
+// SetSignInAge sets how long ago the user of the browser has proved who they are, in all browsers of the user.
+func (b *Browser) SetSignInAge(t testing.TB, age time.Duration) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), b.Node.database.Reveal())
+	must.OK(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), "UPDATE browser_session SET authenticated_at = now() - $1::interval WHERE person_id = $2", age, b.findPerson(t))
+	must.OK(t, err)
+}
+
+// Consent grants the operator with the token access to an organisation for a day, as an owner would.
+func (n *Node) Consent(t testing.TB, org string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), n.database.Reveal())
+	must.OK(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), `INSERT INTO support_access (org_id, id, operator_id, operator, reason, expires_at, granted_at, granted_by)
+		VALUES ($1, $2, 'token', 'token', 'a test', now() + interval '1 day', now(), 'a test')`, org, id.New[id.SupportAccess]())
+	must.OK(t, err)
+}
+
+// operateWithConsent makes a request to the admin API about an organisation, and gives its consent if that is required.
+func (n *Node) operateWithConsent(t testing.TB, org, path string, body any) Reply {
+	t.Helper()
+	r := n.Operate(t, http.MethodPost, "/admin/v1/orgs/"+org+path, body)
+	if r.Code() == "consent-required" {
+		n.Consent(t, org)
+		r = n.Operate(t, http.MethodPost, "/admin/v1/orgs/"+org+path, body)
+	}
+	return r
+}
+
+// Join invites a user to an organisation as an operator, with its consent, signs them in, and returns their browser.
 func (n *Node) Join(t testing.TB, org, email, role string) *Browser {
 	t.Helper()
-	r := n.Operate(t, http.MethodPost, "/admin/v1/orgs/"+org+"/invitations", map[string]any{"email": email, "role": role})
+	r := n.operateWithConsent(t, org, "/invitations", map[string]any{"email": email, "role": role})
 	if r.Status != http.StatusCreated {
 		t.Fatalf("invite %s: %d %s", email, r.Status, r.Body)
 	}

@@ -75,6 +75,12 @@ type Setup struct {
 	OIDC              [3]string
 	// Wrap precedes the command of a process, for example taskset -c 0. Env is added to its environment.
 	Wrap, Env []string
+	// AsOwner makes the nodes connect to PostgreSQL as the owner of the tables, to whom row-level security does not apply.
+	AsOwner bool
+	// Objects is where results of jobs are stored, as in STAGEDOOR_OBJECTS. Default: a folder of the test.
+	Objects string
+	// Configure changes the settings of the nodes. It may be nil. Only Nodes uses it, not Processes.
+	Configure func(*config.Config)
 }
 
 // withDefaults fills in the defaults. It may create a database.
@@ -95,11 +101,22 @@ func (s Setup) withDefaults(t testing.TB) Setup {
 	if len(s.Roles) == 0 {
 		s.Roles = []string{"api", "worker", "listener"}
 	}
+	if s.Objects == "" {
+		s.Objects = t.TempDir()
+	}
 	s.EventLog = cmp.Or(s.EventLog, "postgres")
 	s.Sandbox = cmp.Or(s.Sandbox, "http://127.0.0.1:18200")
 	s.RedisTimeout = cmp.Or(s.RedisTimeout, 5*time.Second)
 	s.PublicURL = cmp.Or(s.PublicURL, publicURL)
 	return s
+}
+
+// nodeDatabase returns the address with which nodes connect to PostgreSQL.
+func (s Setup) nodeDatabase() secret.String {
+	if s.AsOwner {
+		return s.Database
+	}
+	return testenv.AsService(s.Database)
 }
 
 func (s Setup) sites() []string {
@@ -111,7 +128,7 @@ func (s Setup) sites() []string {
 
 // Node is a running node of the product.
 type Node struct {
-	// URL is the address of the public listener, Internal that of the internal one.
+	// URL is the address of the public listener, empty without the api role; Internal is that of the internal one.
 	URL, Internal string
 	// App is the node inside the test process; nil for a separate process.
 	App *app.Node
@@ -121,6 +138,8 @@ type Node struct {
 	Site string
 	// Change changes the command of a separate process before each start: its program, its environment. It may be nil.
 	Change func(*exec.Cmd)
+
+	database secret.String
 }
 
 // Nodes runs n nodes inside the test process. They share only the engines. They stop when the test ends.
@@ -141,13 +160,17 @@ func startInProcess(t testing.TB, i int, s Setup) *Node {
 		s.Log, level = newWarningLog(t), slog.LevelWarn
 	}
 	log := slog.New(slog.NewJSONHandler(s.Log, &slog.HandlerOptions{Level: level}))
-	node, err := app.NewNode(t.Context(), config.Config{
-		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: s.Roles, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
+	settings := config.Config{
+		Database: s.nodeDatabase(), Redis: s.Redis, NATS: s.NATS, Roles: s.Roles, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
 		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: s.PublicURL, AdminToken: secret.New(AdminToken),
-		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
-		Regions: []string{"us", "uk"}, Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox, Platforms: s.Platforms, OAuthClients: s.OAuth, Sites: s.sites(),
+		IPHashKey: secret.New(ipHashKey), Dev: true, SharedKeys: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
+		Regions: []string{"us", "uk"}, Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox, Platforms: s.Platforms, OAuthClients: s.OAuth, Sites: s.sites(), Objects: s.Objects,
 		Signup: s.Signup, OIDCIssuer: s.OIDC[0], OIDCClientID: s.OIDC[1], OIDCSecret: secret.New(s.OIDC[2]), OIDCName: "Test",
-	}, log)
+	}
+	if s.Configure != nil {
+		s.Configure(&settings)
+	}
+	node, err := app.NewNode(t.Context(), settings, log)
 	must.OK(t, err)
 	listeners, err := node.Listen(t.Context())
 	must.OK(t, err)
@@ -161,7 +184,11 @@ func startInProcess(t testing.TB, i int, s Setup) *Node {
 			t.Errorf("node %d: %v", i+1, err)
 		}
 	})
-	return &Node{URL: "http://" + listeners.Public.Addr().String(), Internal: "http://" + listeners.Internal.Addr().String(), App: node, Site: s.Site}
+	running := &Node{database: s.Database, Internal: "http://" + listeners.Internal.Addr().String(), App: node, Site: s.Site}
+	if listeners.Public != nil {
+		running.URL = "http://" + listeners.Public.Addr().String()
+	}
+	return running
 }
 
 // warningLog keeps the last 100 lines of a node's log, and prints them if the test fails.
@@ -203,18 +230,18 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 	nodes := make([]*Node, n)
 	for i := range nodes {
 		public, internal := testenv.FreePort(t), testenv.FreePort(t)
-		node := &Node{URL: "http://" + public, Internal: "http://" + internal}
+		node := &Node{URL: "http://" + public, Internal: "http://" + internal, database: s.Database}
 		node.Process = testenv.StartProcess(t, internal, func() *exec.Cmd {
 			args := append(slices.Clone(s.Wrap), binary, "serve")
 			cmd := exec.Command(args[0], args[1:]...)
 			cmd.Env = []string{
-				"PATH=" + os.Getenv("PATH"), "DATABASE_URL=" + s.Database.Reveal(), "REDIS_URL=" + s.Redis.Reveal(), "NATS_URL=" + s.NATS.Reveal(),
+				"PATH=" + os.Getenv("PATH"), "DATABASE_URL=" + s.nodeDatabase().Reveal(), "REDIS_URL=" + s.Redis.Reveal(), "NATS_URL=" + s.NATS.Reveal(),
 				"STAGEDOOR_LISTEN=" + public, "STAGEDOOR_INTERNAL_LISTEN=" + internal, "STAGEDOOR_PUBLIC_URL=" + node.URL,
-				"STAGEDOOR_ADMIN_TOKEN=" + AdminToken, "STAGEDOOR_IP_HASH_KEY=" + ipHashKey, "STAGEDOOR_DEV=true",
+				"STAGEDOOR_ADMIN_TOKEN=" + AdminToken, "STAGEDOOR_IP_HASH_KEY=" + ipHashKey, "STAGEDOOR_DEV=true", "STAGEDOOR_ALLOW_SHARED_KEYRING=true",
 				"STAGEDOOR_NODE=" + fmt.Sprint("node-", i+1), "STAGEDOOR_REDIS_TIMEOUT=" + s.RedisTimeout.String(),
 				"STAGEDOOR_DRAIN_DELAY=" + s.DrainDelay.String(), "STAGEDOOR_DATABASE_MAX_CONNS=8", "STAGEDOOR_LOG_FORMAT=json",
 				"STAGEDOOR_KMS=local:" + s.Keyset, "STAGEDOOR_SANDBOX_URL=" + s.Sandbox, "STAGEDOOR_PLATFORMS=" + s.Platforms, "STAGEDOOR_OAUTH_CLIENTS=" + s.OAuth.Reveal(), "STAGEDOOR_EGRESS=" + s.Egress.Reveal(),
-				"STAGEDOOR_EVENT_LOG=" + s.EventLog, "STAGEDOOR_ROLES=" + strings.Join(s.Roles, ","),
+				"STAGEDOOR_EVENT_LOG=" + s.EventLog, "STAGEDOOR_OBJECTS=" + s.Objects, "STAGEDOOR_ROLES=" + strings.Join(s.Roles, ","),
 			}
 			cmd.Env = append(cmd.Env, s.Env...)
 			if s.Log != nil {
@@ -318,6 +345,19 @@ func (n *Node) Call(t testing.TB, method, path, key string, body any) Reply {
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
+	return r
+}
+
+// LatestEvents returns the latest events of an organisation as a page, and fails the test if there is no response. query
+// may add parameters, such as &accountId=….
+func (n *Node) LatestEvents(t testing.TB, key, query string) Reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.URL+"/v1/events?latest=50"+query, nil)
+	must.OK(t, err)
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Accept", "application/json")
+	r, err := Send(req)
+	must.OK(t, err)
 	return r
 }
 

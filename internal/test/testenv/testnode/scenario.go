@@ -5,8 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/auth"
@@ -60,4 +64,17 @@ func (n *Node) ConnectLogin(t testing.TB, key, login, region string) string {
 	return n.Connect(t, key, "/v1/connect/cookie", map[string]any{
 		"cookie": pasted["cookie"], "user_agent": pasted["userAgent"], "headers": pasted["headers"], "proxy_country": region,
 	})
+}
+
+// AddJob adds a job that never ends, because no node knows its kind, and returns its id.
+func (n *Node) AddJob(t testing.TB, org string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), n.database.Reveal())
+	must.OK(t, err)
+	defer conn.Close(t.Context())
+	made := string(id.New[id.Job]())
+	_, err = conn.Exec(t.Context(), `INSERT INTO job (org_id, id, kind, state, params, asked_by, created_at, wake_at)
+		VALUES ($1, $2, 'unknown', 'queued', '{}', '{}', now(), now() + interval '1 day')`, org, made)
+	must.OK(t, err)
+	return made
 }

@@ -39,11 +39,12 @@ import (
 //
 // Requests. The first line may end with (key: …), which selects who calls: default (the first key of the
 // organisation), none, garbage, unknown (a well-formed key that does not exist), revoked, expired, other-org,
-// operator, a variable, "member" and a role (the browser of a member with that role), or a list of scopes (a key with
-// exactly these). Paths under /admin/ go to the internal listener with the token of operators, all others to the
-// public one; (at: internal) and (at: public) override that. Header lines and the body follow. An empty line ">"
-// separates them if the body looks like a header. The body is sent unchanged, as application/json unless a header
-// says otherwise. A header with the value - is not sent.
+// operator, a variable, "member" and a role (the browser of a member with that role), "stale" and a role (the same
+// with a sign-in that is an hour old), or a list of scopes (a key with exactly these). Paths under /admin/ go to the
+// internal listener with the token of operators, all others to the public one; (at: internal) and (at: public)
+// override that. Header lines and the body follow. An empty line ">" separates them if the body looks like a header.
+// The body is sent unchanged, as application/json unless a header says otherwise. A header with the value - is not
+// sent.
 //
 // Responses. The status, the whole Content-Type, headers (- means absent), and the body. JSON is compared completely:
 // an additional or a missing member is a failure. A final … allows more members of an object, or more elements of an
@@ -341,6 +342,9 @@ func (r *run) newRequest(s *step, body string) *http.Request {
 	}
 	if role, ok := strings.CutPrefix(s.key, "member "); ok {
 		r.signIn(req, role)
+	} else if role, ok := strings.CutPrefix(s.key, "stale "); ok {
+		r.signIn(req, role)
+		r.browsers[role].SetSignInAge(r, time.Hour)
 	} else if token := r.token(s.key); token != "" && req.Header["Authorization"] == nil {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -414,11 +418,10 @@ func (r *run) createKey(name string) string {
 	case "expired":
 		ends := time.Now().Add(2 * time.Second)
 		reply = r.node.Call(r, http.MethodPost, "/v1/me/keys", first, map[string]any{"label": "short", "expiresAt": ends})
-		<-time.After(time.Until(ends))
+		<-time.After(time.Until(ends) + time.Second) // the node goes by the database's clock, which it knows only about
 	default:
 		// Calls of operators do not count against the limits of the organisation.
-		reply = r.node.Operate(r, http.MethodPost, "/admin/v1/orgs/"+r.expand("$ORG")+"/keys",
-			map[string]any{"label": name, "scopes": strings.Fields(name)})
+		reply = r.node.operateWithConsent(r, r.expand("$ORG"), "/keys", map[string]any{"label": name, "scopes": strings.Fields(name)})
 	}
 	if reply.Status != http.StatusCreated {
 		r.Fatalf("create a key (%s): %d %s", name, reply.Status, reply.Body)

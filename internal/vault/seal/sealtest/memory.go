@@ -18,7 +18,8 @@ import (
 type Memory struct {
 	mu sync.Mutex
 	// keys are those in use; nil for a holder that was shredded.
-	keys map[string]cipher.AEAD
+	keys       map[string]cipher.AEAD
+	auditKeyed bool
 }
 
 // NewMemory returns a sealer for which nothing was shredded.
@@ -63,6 +64,27 @@ func (s *Memory) OpenBytes(_ context.Context, at seal.Address, sealed []byte) ([
 
 // Warm does nothing: all keys are in memory.
 func (*Memory) Warm(context.Context, id.Org, []string) error { return nil }
+
+// Derive returns the same bytes for a purpose in all sealers.
+func (*Memory) Derive(_ context.Context, purpose string) ([]byte, error) {
+	secret := sha256.Sum256([]byte("derive " + purpose))
+	return secret[:], nil
+}
+
+// AuditKeyed reports whether SetAuditKeyed was called.
+func (s *Memory) AuditKeyed(context.Context) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.auditKeyed, nil
+}
+
+// SetAuditKeyed makes AuditKeyed return true.
+func (s *Memory) SetAuditKeyed(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.auditKeyed = true
+	return nil
+}
 
 func (s *Memory) keyOf(holder string) (cipher.AEAD, error) {
 	s.mu.Lock()

@@ -18,7 +18,7 @@ func New(t testing.TB, db *postgres.DB, bus seal.Bus) *seal.Sealer {
 	t.Helper()
 	Migrate(t, db)
 	return seal.New(seal.Deps{
-		DB: db, KMS: Local(t), Bus: bus, Log: slog.New(slog.DiscardHandler), Now: clock.Now, Config: seal.Config{}, OldKMS: nil,
+		DB: db, Separate: nil, KMS: Local(t), Bus: bus, Log: slog.New(slog.DiscardHandler), Now: clock.Now, Config: seal.Config{}, OldKMS: nil,
 		Registry: nil,
 	})
 }

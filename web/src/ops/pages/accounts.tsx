@@ -26,7 +26,7 @@ const columns: Column<Account>[] = [
     head: 'Account',
     cell: (a) => (
       <div className="min-w-0">
-        <div className="truncate font-medium">{a.label || `@${a.username}`}</div>
+        {a.username ? <div className="truncate font-medium">{a.label || `@${a.username}`}</div> : null}
         <Id id={a.id} short />
       </div>
     ),
@@ -46,11 +46,14 @@ const columns: Column<Account>[] = [
     key: 'user',
     head: 'Creator',
     from: 'lg',
-    cell: (a) => (
-      <span className="break-all">
-        @{a.username} · {a.ofUserId}
-      </span>
-    ),
+    cell: (a) =>
+      a.username ? (
+        <span className="break-all">
+          @{a.username} · {a.ofUserId}
+        </span>
+      ) : (
+        '–'
+      ),
   },
   { key: 'region', head: 'Region', from: 'md', cell: (a) => a.region },
   {
@@ -69,7 +72,7 @@ const columns: Column<Account>[] = [
 const states = ['active', 'degraded', 'reconnect_required', 'connecting', 'reauthenticating', 'restricted', 'paused']
 
 export default function Accounts() {
-  const f = useFilters({ q: '', org: '', state: '', region: '' })
+  const f = useFilters({ q: '', org: '', state: '', region: '', names: '' })
   const [text, setText] = useTyped(f.values.q, (q) => f.set({ q }))
   const list = useAccounts(f.values)
   const regions = useEgress().data?.regions.map((r) => r.region) ?? []
@@ -77,13 +80,13 @@ export default function Accounts() {
     <>
       <PageHead
         title="Accounts"
-        hint="Accounts of all organisations and their state. Operators do not see sessions, payloads or customers' notes."
+        hint="Accounts of all organisations and their state. Names are shown only with the consent of their organisation."
       />
       <Card
         flush
         tools={
           <SearchInput
-            label="Id, platform id, name or label"
+            label={f.values.names ? 'Id, platform id, name or label' : 'Id of an account'}
             value={text}
             onChange={setText}
             className="w-full sm:w-80"
@@ -110,7 +113,7 @@ export default function Accounts() {
                 label="Organisation"
                 items={[{ value: f.values.org, label: 'One organisation ✕' }]}
                 value={f.values.org}
-                onChange={() => f.set({ org: '' })}
+                onChange={() => f.set({ org: '', names: '' })}
               />
             ) : null}
           </>

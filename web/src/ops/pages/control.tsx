@@ -18,7 +18,7 @@ import {
   toast,
 } from '@/ui'
 import { isWebLink, words } from '@/lib/format'
-import { useBanner, useSwitches } from '../hooks'
+import { useBanner, useCan, useSwitches } from '../hooks'
 import { WithReason } from '../parts'
 import type { Banner, Switch } from '../types'
 
@@ -41,6 +41,7 @@ function title(s: Switch): string {
 function Switches() {
   const query = useSwitches()
   const client = useQueryClient()
+  const can = useCan('operator')
   const [off, setOff] = useState<Switch | null>(null)
   const [on, setOn] = useState<Switch | null>(null)
   const turn = async (s: Switch, to: boolean, reason?: string) => {
@@ -82,7 +83,7 @@ function Switches() {
                     </p>
                   ) : null}
                 </div>
-                {s.on ? (
+                {!can ? null : s.on ? (
                   <Button variant="danger" size="sm" aria-label={`Switch off ${title(s)}`} onClick={() => setOff(s)}>
                     Switch off
                   </Button>
@@ -123,13 +124,22 @@ function Switches() {
 
 function BannerCard() {
   const query = useBanner()
+  const can = useCan('operator')
   return (
     <Card title="Banner" hint="A message that all customers see at the top of the dashboard" className="content-start">
       {query.isPending ? (
         <Skeleton className="h-32 w-full" />
       ) : (
         <Query query={query} what="the banner">
-          {(b) => <BannerForm key={b?.since ?? 'none'} now={b} />}
+          {(b) =>
+            can ? (
+              <BannerForm key={b?.since ?? 'none'} now={b} />
+            ) : b ? (
+              <Shown banner={b} />
+            ) : (
+              <p className="text-mute">There is no banner.</p>
+            )
+          }
         </Query>
       )}
     </Card>
@@ -137,6 +147,29 @@ function BannerCard() {
 }
 
 const tones = { info: 'info', warning: 'warn', critical: 'bad' } as const
+
+function Shown({ banner }: { banner: Banner }) {
+  return (
+    <div>
+      <Notice tone={tones[banner.level]}>
+        {banner.text}{' '}
+        {banner.url && isWebLink(banner.url) ? (
+          <a className="underline" href={banner.url} target="_blank" rel="noopener noreferrer">
+            More
+          </a>
+        ) : null}
+      </Notice>
+      <p className="mt-1 text-xs text-mute">
+        Since <Time at={banner.since} /> by {banner.by}
+        {banner.until ? (
+          <>
+            , until <Time at={banner.until} as="exact" />
+          </>
+        ) : null}
+      </p>
+    </div>
+  )
+}
 
 function BannerForm({ now }: { now: Banner | null }) {
   const client = useQueryClient()
@@ -167,28 +200,7 @@ function BannerForm({ now }: { now: Banner | null }) {
         if (text.trim()) publish()
       }}
     >
-      {now ? (
-        <div>
-          <Notice tone={tones[now.level]}>
-            {now.text}{' '}
-            {now.url && isWebLink(now.url) ? (
-              <a className="underline" href={now.url} target="_blank" rel="noopener noreferrer">
-                More
-              </a>
-            ) : null}
-          </Notice>
-          <p className="mt-1 text-xs text-mute">
-            Since <Time at={now.since} /> by {now.by}
-            {now.until ? (
-              <>
-                , until <Time at={now.until} as="exact" />
-              </>
-            ) : null}
-          </p>
-        </div>
-      ) : (
-        <p className="text-mute">There is no banner.</p>
-      )}
+      {now ? <Shown banner={now} /> : <p className="text-mute">There is no banner.</p>}
       <Field label="Text" error={problem?.field('text')} note={`${text.length} / 280`}>
         {(p) => (
           <Textarea

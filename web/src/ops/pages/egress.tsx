@@ -18,7 +18,7 @@ import {
   type Column,
 } from '@/ui'
 import { number, words } from '@/lib/format'
-import { useEgress } from '../hooks'
+import { useCan, useEgress } from '../hooks'
 import { WithReason } from '../parts'
 import type { Proxy as EgressProxy, Region } from '../types'
 
@@ -65,6 +65,7 @@ export default function Egress() {
 
 function RegionCard({ region }: { region: Region }) {
   const client = useQueryClient()
+  const can = useCan('operator')
   const [draining, setDraining] = useState<EgressProxy | null>(null)
   const [back, setBack] = useState<EgressProxy | null>(null)
   const usable = region.proxies.filter((p) => p.healthy && !p.draining)
@@ -128,7 +129,7 @@ function RegionCard({ region }: { region: Region }) {
       head: <span className="sr-only">Actions</span>,
       align: 'right',
       cell: (p) =>
-        p.draining ? (
+        !can ? null : p.draining ? (
           <Button size="sm" onClick={() => setBack(p)}>
             Use again
           </Button>

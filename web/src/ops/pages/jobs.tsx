@@ -19,7 +19,7 @@ import {
 } from '@/ui'
 import { useFilters, useTyped } from '@/lib/filters'
 import { words } from '@/lib/format'
-import { useJobs } from '../hooks'
+import { useCan, useJobs } from '../hooks'
 import { Stage } from '../parts'
 import type { Job } from '../types'
 
@@ -31,6 +31,7 @@ export default function Jobs() {
   const list = useJobs(f.values)
   const [order, setOrder] = useState<{ job: Job; action: 'retry' | 'cancel' } | null>(null)
   const client = useQueryClient()
+  const can = useCan('operator')
   const columns: Column<Job>[] = [
     {
       key: 'id',
@@ -46,19 +47,7 @@ export default function Jobs() {
     },
     { key: 'state', head: 'State', cell: (j) => <Stage state={j.state} /> },
     { key: 'attempt', head: 'Attempt', from: 'sm', align: 'right', cell: (j) => `${j.attempt} / ${j.maxAttempts}` },
-    {
-      key: 'error',
-      head: 'Last error',
-      from: 'lg',
-      cell: (j) =>
-        j.lastError ? (
-          <span className="line-clamp-2 break-words text-bad-text" title={j.lastError}>
-            {j.lastError}
-          </span>
-        ) : (
-          '–'
-        ),
-    },
+    { key: 'error', head: 'Last failure', from: 'lg', cell: (j) => (j.failedAt ? <Time at={j.failedAt} /> : '–') },
     {
       key: 'when',
       head: 'Time',
@@ -72,7 +61,7 @@ export default function Jobs() {
       align: 'right',
       cell: (j) => (
         <span className="inline-flex justify-end gap-1 max-sm:flex-col max-sm:items-end">
-          {j.state !== 'running' && j.state !== 'available' ? (
+          {can && j.state !== 'running' && j.state !== 'available' ? (
             <Button
               size="sm"
               aria-label={`Run again: job ${j.id}`}
@@ -81,7 +70,7 @@ export default function Jobs() {
               Run again
             </Button>
           ) : null}
-          {!['cancelled', 'completed', 'discarded'].includes(j.state) ? (
+          {can && !['cancelled', 'completed', 'discarded'].includes(j.state) ? (
             <Button size="sm" aria-label={`Cancel job ${j.id}`} onClick={() => setOrder({ job: j, action: 'cancel' })}>
               Cancel
             </Button>
@@ -92,7 +81,10 @@ export default function Jobs() {
   ]
   return (
     <>
-      <PageHead title="Jobs" hint="Pending and recent background jobs. Arguments are not shown." />
+      <PageHead
+        title="Jobs"
+        hint="Pending and recent background jobs. Arguments and errors are not shown; errors are in the logs of the nodes."
+      />
       <Card
         flush
         tools={<SearchInput label="Kind" value={kind} onChange={setKind} className="w-full sm:w-64" />}

@@ -29,9 +29,9 @@ import {
   toast,
   type Column,
 } from '@/ui'
-import { useAudit, useOrg } from '../hooks'
+import { useAccess, useAudit, useCan, useOrg } from '../hooks'
 import { Stage, WithReason } from '../parts'
-import type { Entry, Org, OrgDetail } from '../types'
+import type { Access, Entry, Org, OrgDetail } from '../types'
 
 export default function OrgPage() {
   const { id } = useParams({ strict: false }) as { id: string }
@@ -61,16 +61,20 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
   const client = useQueryClient()
   const [suspending, setSuspending] = useState(false)
   const [resuming, setResuming] = useState(false)
-  const [opening, setOpening] = useState(false)
-  const [opened, setOpened] = useState<{ url: string; expiresAt: string } | null>(null)
-  const patch = async (body: object) => {
-    await call('PATCH', `/admin/v1/orgs/${encodeURIComponent(id)}`, { body })
+  const operates = useCan('operator')
+  const owns = useCan('owner')
+  const supports = useCan('support')
+  const [deleting, setDeleting] = useState(false)
+  const [restoring, setRestoring] = useState(false)
+  const change = async (method: string, path = '', body?: object) => {
+    await call(method, `/admin/v1/orgs/${encodeURIComponent(id)}${path}`, { body })
     await Promise.all([
       client.invalidateQueries({ queryKey: ['org', id] }),
       client.invalidateQueries({ queryKey: ['orgs'] }),
       client.invalidateQueries({ queryKey: ['entries'] }),
     ])
   }
+  const patch = (body: object) => change('PATCH', '', body)
   return (
     <>
       <PageHead
@@ -80,7 +84,7 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
             <span>{org.name}</span>{' '}
             {org.suspended ? (
               <Badge tone="bad" dot>
-                Suspended
+                {org.deletion ? 'Being deleted' : 'Suspended'}
               </Badge>
             ) : null}{' '}
             <Badge tone={org.environment === 'live' ? 'accent' : 'neutral'}>{org.environment}</Badge>
@@ -89,27 +93,40 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
         hint={<Id id={org.id} />}
         actions={
           <>
-            <Button variant="primary" onClick={() => setOpening(true)}>
-              Open dashboard
-            </Button>
-            {org.suspended ? (
-              <Button onClick={() => setResuming(true)}>End suspension</Button>
+            {!operates ? null : org.deletion ? (
+              <Button onClick={() => setRestoring(true)}>Restore</Button>
             ) : (
-              <Button variant="danger" onClick={() => setSuspending(true)}>
-                Suspend
-              </Button>
+              <>
+                {org.suspended ? (
+                  <Button onClick={() => setResuming(true)}>End suspension</Button>
+                ) : (
+                  <Button variant="danger" onClick={() => setSuspending(true)}>
+                    Suspend
+                  </Button>
+                )}
+                {owns ? (
+                  <Button variant="danger" onClick={() => setDeleting(true)}>
+                    Delete
+                  </Button>
+                ) : null}
+              </>
             )}
           </>
         }
       />
-      {org.suspended ? (
+      {org.deletion ? (
+        <Notice tone="bad" className="mb-4">
+          Deletion requested <Time at={org.deletion.requestedAt} />. Everything is destroyed at{' '}
+          <Time at={org.deletion.purgeAt} as="exact" />; until then it can be restored. All its keys are refused.
+        </Notice>
+      ) : org.suspended ? (
         <Notice tone="bad" className="mb-4">
           Suspended <Time at={org.suspendedAt} />
           {org.suspendedReason ? `: ${org.suspendedReason}` : ''}. All its keys are refused.
         </Notice>
       ) : null}
       <div className="grid gap-3 lg:grid-cols-2">
-        <Card title="About" actions={<Edit org={org} save={patch} />}>
+        <Card title="About" actions={operates ? <Edit org={org} save={patch} /> : null}>
           <Facts
             items={[
               [
@@ -167,6 +184,7 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
           </div>
         </Card>
         <Limits data={data} save={patch} />
+        {supports ? <SupportAccess org={org} /> : null}
         <History id={id} />
       </div>
 
@@ -199,26 +217,135 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
       >
         <p>Its keys work again from the next call.</p>
       </Confirm>
-      <WithReason
-        open={opening}
-        onOpenChange={setOpening}
-        title={`Open the dashboard of ${org.name}?`}
-        action="Open dashboard"
-        hint="The customer sees it in the audit log, with your name."
-        run={async (reason) => {
-          setOpened(
-            await call<{ url: string; expiresAt: string }>('POST', `/admin/v1/orgs/${encodeURIComponent(id)}/access`, {
-              body: { reason },
-            }),
-          )
-          void client.invalidateQueries({ queryKey: ['entries'] })
+      <Confirm
+        open={deleting}
+        onOpenChange={setDeleting}
+        title={`Delete ${org.name}?`}
+        action="Delete"
+        danger
+        typed={org.name}
+        run={async () => {
+          await change('DELETE')
+          toast.ok(`${org.name} is being deleted`)
         }}
       >
-        <p>Opens the customer's dashboard read-only for 30 minutes. The customer sees who opened it and why.</p>
+        <p>
+          It is suspended immediately. After 7 days everything of it is destroyed and cannot be brought back. Until then
+          you can restore it, and so can its owners, unless it was suspended before.
+        </p>
+      </Confirm>
+      <Confirm
+        open={restoring}
+        onOpenChange={setRestoring}
+        title={`Restore ${org.name}?`}
+        action="Restore"
+        run={async () => {
+          await change('POST', '/restore')
+          toast.ok(`${org.name} is restored`)
+        }}
+      >
+        <p>It is not deleted. If it was suspended before the deletion, it stays suspended.</p>
+      </Confirm>
+    </>
+  )
+}
+
+const accessTones = { requested: 'warn', granted: 'ok', ended: 'neutral', expired: 'neutral' } as const
+
+// What an operator may read is up to the owners of the organisation.
+function SupportAccess({ org }: { org: Org }) {
+  const client = useQueryClient()
+  const list = useAccess(org.id)
+  const [asking, setAsking] = useState(false)
+  const [opened, setOpened] = useState<{ url: string; expiresAt: string } | null>(null)
+  const path = `/admin/v1/orgs/${encodeURIComponent(org.id)}`
+  const granted = list.data?.some((a) => a.mine && a.state === 'granted') ?? false
+  const refresh = () =>
+    Promise.all([
+      client.invalidateQueries({ queryKey: ['access', org.id] }),
+      client.invalidateQueries({ queryKey: ['entries'] }),
+    ])
+  const open = useMutation({
+    mutationFn: () => call<{ url: string; expiresAt: string }>('POST', `${path}/open`),
+    onSuccess: (link) => {
+      setOpened(link)
+      void refresh()
+    },
+    onError: (e) => toast.bad(isProblem(e) ? e.detail : 'Something went wrong. Try again.'),
+  })
+  const columns: Column<Access>[] = [
+    {
+      key: 'who',
+      head: 'Operator',
+      cell: (a) => (
+        <div className="min-w-0">
+          <span className="break-all">{a.operator}</span>
+          <span className="block text-xs break-words text-mute">{a.reason}</span>
+        </div>
+      ),
+    },
+    {
+      key: 'state',
+      head: 'State',
+      cell: (a) => (
+        <Badge tone={accessTones[a.state]} dot>
+          {words(a.state)}
+        </Badge>
+      ),
+    },
+    { key: 'until', head: 'Expires', align: 'right', cell: (a) => <Time at={a.endedAt ?? a.expiresAt} /> },
+  ]
+  return (
+    <Card
+      flush
+      title="Support access"
+      hint="An owner of the organisation grants it. Without it you see states and counts."
+      actions={
+        granted ? (
+          <>
+            <ButtonLink size="sm" to="/accounts" search={{ org: org.id, names: 'true' }}>
+              Accounts with names
+            </ButtonLink>
+            <Button size="sm" variant="primary" busy={open.isPending} onClick={() => open.mutate()}>
+              Open dashboard
+            </Button>
+          </>
+        ) : (
+          <Button size="sm" onClick={() => setAsking(true)}>
+            Request access
+          </Button>
+        )
+      }
+    >
+      <Query query={list} what="the requests">
+        {(rows) =>
+          rows.length === 0 ? (
+            <Empty title="No requests" />
+          ) : (
+            <Table dense label="Requests for access" columns={columns} rows={rows} rowKey={(a) => a.id} />
+          )
+        }
+      </Query>
+      <WithReason
+        open={asking}
+        onOpenChange={setAsking}
+        title={`Request access to ${org.name}?`}
+        action="Request access"
+        hint="The owners read it before they decide, with your name. It is in their audit log."
+        run={async (reason) => {
+          await call('POST', `${path}/access`, { body: { reason } })
+          toast.ok('The owners see the request in their settings')
+          await refresh()
+        }}
+      >
+        <p>
+          An owner grants it for 1 hour to 7 days and can revoke it at any time. You can then open the dashboard
+          read-only. The customer sees what you read.
+        </p>
       </WithReason>
       <Dialog
         open={opened !== null}
-        onOpenChange={(open) => !open && setOpened(null)}
+        onOpenChange={(next) => !next && setOpened(null)}
         title={`Dashboard of ${org.name}`}
         description="The link works once and expires soon."
         size="sm"
@@ -244,7 +371,7 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
           as support, for 30 minutes.
         </p>
       </Dialog>
-    </>
+    </Card>
   )
 }
 
@@ -337,6 +464,7 @@ type Limit = OrgDetail['effectiveLimits'][number]
 
 function Limits({ data, save }: { data: OrgDetail; save: (body: object) => Promise<void> }) {
   const [editing, setEditing] = useState<Limit | null>(null)
+  const operates = useCan('operator')
   const columns: Column<Limit>[] = [
     { key: 'name', head: 'Limit', cell: (l) => words(l.name.replace(/([A-Z])/g, ' $1').toLowerCase()) },
     {
@@ -350,7 +478,9 @@ function Limits({ data, save }: { data: OrgDetail; save: (body: object) => Promi
         </span>
       ),
     },
-    {
+  ]
+  if (operates)
+    columns.push({
       key: 'edit',
       head: <span className="sr-only">Change</span>,
       align: 'right',
@@ -359,8 +489,7 @@ function Limits({ data, save }: { data: OrgDetail; save: (body: object) => Promi
           Change
         </Button>
       ),
-    },
-  ]
+    })
   return (
     <Card flush title="Limits" hint="The plan's limits and any overrides">
       <Table dense label="Limits" columns={columns} rows={data.effectiveLimits} rowKey={(l) => l.name} />

@@ -21,7 +21,7 @@ import {
 } from '@/ui'
 import { useFilters } from '@/lib/filters'
 import { number, plural, words } from '@/lib/format'
-import { useLanes } from '../hooks'
+import { useCan, useLanes } from '../hooks'
 import { OrgLink, Stage } from '../parts'
 import type { Lane } from '../types'
 
@@ -53,6 +53,7 @@ export default function Webhooks() {
   const list = useLanes(f.values)
   const [order, setOrder] = useState<Order | null>(null)
   const counts = list.counts
+  const operates = useCan('operator')
   const columns: Column<Lane>[] = [
     {
       key: 'account',
@@ -106,7 +107,7 @@ export default function Webhooks() {
       cell: (l) => (
         <span className="inline-flex justify-end gap-1 max-sm:flex-col max-sm:items-end">
           {(Object.keys(can) as Do[])
-            .filter((a) => allowed(a, l))
+            .filter((a) => operates && allowed(a, l))
             .map((a) => (
               <Button
                 key={a}
@@ -121,7 +122,7 @@ export default function Webhooks() {
       ),
     },
   ]
-  const bulk = (a: Do) => !f.values.state || can[a].includes(f.values.state)
+  const bulk = (a: Do) => operates && (!f.values.state || can[a].includes(f.values.state))
   return (
     <>
       <PageHead

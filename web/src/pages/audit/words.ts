@@ -13,6 +13,7 @@ export const actions: [string, string][] = [
   ['connect.start', 'Started a connect attempt'],
   ['connect.cancel', 'Cancelled a connect attempt'],
   ['connect.session', 'Created a connect link'],
+  ['connect.open', 'Opened a connect link (creator)'],
   ['connect.page', 'Changed the connect page'],
   ['webhook.put', 'Set a webhook'],
   ['webhook.delete', 'Deleted a webhook'],
@@ -22,6 +23,8 @@ export const actions: [string, string][] = [
   ['webhook.replay', 'Replayed events'],
   ['webhook.redeliver', 'Redelivered an event'],
   ['webhook.rotate_secret', 'Rotated a signing secret'],
+  ['job.start', 'Started a job'],
+  ['job.cancel', 'Cancelled a job'],
   ['key.mint', 'Created an API key'],
   ['key.revoke', 'Revoked an API key'],
   ['member.invite', 'Invited a member'],
@@ -34,7 +37,11 @@ export const actions: [string, string][] = [
   ['org.create', 'Created the organisation'],
   ['org.update', 'Changed the organisation'],
   ['operator.sign_in', 'Operator signed in'],
-  ['operator.access', 'Operator viewed this organisation'],
+  ['operator.access_request', 'Operator asked for access'],
+  ['support_access.grant', 'Granted support access'],
+  ['support_access.revoke', 'Revoked support access'],
+  ['operator.access', 'Operator opened this organisation'],
+  ['operator.read', 'Operator read'],
 ]
 const known = new Map(actions)
 

@@ -5,8 +5,9 @@ import { keys, useMe } from '@/api/hooks'
 import type { Identity } from '@/api/types'
 import { bytes, number } from '@/lib/format'
 import { useSession, useWhyNot } from '@/shell/session'
-import { Badge, Button, ButtonLink, Card, Facts, Field, Id, Input, Notice, Skeleton, toast } from '@/ui'
+import { Badge, Button, ButtonLink, Card, Confirm, Facts, Field, Id, Input, Notice, Skeleton, toast } from '@/ui'
 import { Boxed } from './Boxed'
+import { Export } from './Export'
 
 export function Organisation() {
   const me = useMe()
@@ -27,6 +28,8 @@ export function Organisation() {
         <div className="grid min-w-0 items-start gap-3 lg:grid-cols-2">
           <Names me={d} />
           <Plan me={d} />
+          <Export />
+          <Deletion />
         </div>
       )}
     </Boxed>
@@ -106,6 +109,47 @@ function Names({ me }: { me: Identity }) {
         </Button>
         {why ? <p className="text-xs text-mute">{why}</p> : null}
       </form>
+    </Card>
+  )
+}
+
+// Deletes the organisation. While that is in progress, the banner of the shell says so and restores it.
+function Deletion() {
+  const { org } = useSession()
+  const client = useQueryClient()
+  const [asking, setAsking] = useState(false)
+  if (org.role !== 'owner' || org.purgeAt) return null
+  return (
+    <Card title="Delete organisation">
+      <p className="text-soft">
+        Its keys stop working immediately, and nothing is sent or called for it any more. After 7 days everything is
+        destroyed. Until then an owner can restore it here.
+      </p>
+      <Button className="mt-4" variant="danger" onClick={() => setAsking(true)}>
+        Delete organisation
+      </Button>
+      <Confirm
+        open={asking}
+        onOpenChange={setAsking}
+        title={`Delete ${org.name}?`}
+        action="Delete organisation"
+        danger
+        typed={org.name}
+        run={async () => {
+          await api.delete('/v1/org', {})
+          toast.ok(`${org.name} is being deleted`)
+          await client.invalidateQueries()
+        }}
+      >
+        <p>
+          All keys of {org.name} are refused from now on, and webhooks and connect pages stop. For 7 days an owner can
+          undo this with Restore in the dashboard.
+        </p>
+        <p>
+          Then all of it is destroyed and cannot be brought back: connected accounts with their sessions and events,
+          keys, members, usage and the audit log. What is left is a signed receipt.
+        </p>
+      </Confirm>
     </Card>
   )
 }

@@ -5,6 +5,7 @@ import { ConnectPage } from './ConnectPage'
 import { Organisation } from './Organisation'
 import { Origins } from './Origins'
 import { Sessions } from './Sessions'
+import { Support } from './Support'
 import { Team } from './Team'
 
 const sections = [
@@ -13,6 +14,7 @@ const sections = [
   { value: 'page', label: 'Connect page' },
   { value: 'origins', label: 'Origins & URLs' },
   { value: 'sessions', label: 'Sessions' },
+  { value: 'support', label: 'Support access' },
 ]
 
 export default function Settings() {
@@ -40,6 +42,8 @@ export default function Settings() {
             <Origins />
           ) : v === 'sessions' ? (
             <Sessions />
+          ) : v === 'support' ? (
+            <Support />
           ) : (
             <Organisation />
           )

@@ -12,6 +12,7 @@ import type {
   ConnectSession,
   ListedAccount,
   Me,
+  OrgReceipt,
   PurgeReceipt,
   ReceiptKeyList,
 } from "../types.js";
@@ -154,6 +155,18 @@ export class AccountsGroup {
     return this.transport
       .json<{ me: Me }>({ method: "GET", path: `/v1/accounts/${segment(accountId)}/me` }, options)
       .then((answer) => answer.me);
+  }
+
+  /**
+   * Get the deletion receipt of an organisation.
+   *
+   * The signed receipt of an organisation that was destroyed. The response is 404 until that has ended. Check it with a
+   * key of `GET /v1/receipt-keys`. No API key is needed, because the organisation has none any more.
+   *
+   * No key is needed.
+   */
+  getOrgReceipt(orgId: string, options?: CallOptions): Promise<OrgReceipt> {
+    return this.transport.json<OrgReceipt>({ method: "GET", path: `/v1/org-receipts/${segment(orgId)}` }, options);
   }
 
   /**

@@ -8,6 +8,7 @@ import type {
   InvitationWithdrawn,
   Member,
   MemberRemoved,
+  SupportAccessList,
   Team,
 } from "../types.js";
 
@@ -94,6 +95,19 @@ export class TeamGroup {
    */
   listSessions(options?: CallOptions): Promise<BrowserSessionList> {
     return this.transport.json<BrowserSessionList>({ method: "GET", path: "/v1/me/sessions" }, options);
+  }
+
+  /**
+   * List support access.
+   *
+   * Requests of operators of the service for access to what is inside the organisation, and what became of them.
+   * Without access, operators see states and counts only. What they read with it is in the audit log, as
+   * `operator.read`.
+   *
+   * Needs the scope `me:read`.
+   */
+  listSupportAccess(options?: CallOptions): Promise<SupportAccessList> {
+    return this.transport.json<SupportAccessList>({ method: "GET", path: "/v1/org/support-access" }, options);
   }
 
   /**

@@ -1384,6 +1384,42 @@ func (q *Queries) ReleaseRefresh(ctx context.Context, arg ReleaseRefreshParams) 
 	return err
 }
 
+const remaining = `-- name: Remaining :many
+SELECT id, (disconnecting_at IS NOT NULL)::boolean AS leaving FROM account
+WHERE org_id = $1 AND disconnected_at IS NULL ORDER BY id LIMIT $2
+`
+
+type RemainingParams struct {
+	OrgID   id.Org
+	MaxRows int32
+}
+
+type RemainingRow struct {
+	ID      id.Account
+	Leaving bool
+}
+
+// The accounts that are not disconnected yet, or not completely.
+func (q *Queries) Remaining(ctx context.Context, arg RemainingParams) ([]RemainingRow, error) {
+	rows, err := q.db.Query(ctx, remaining, arg.OrgID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RemainingRow
+	for rows.Next() {
+		var i RemainingRow
+		if err := rows.Scan(&i.ID, &i.Leaving); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const rotate = `-- name: Rotate :one
 UPDATE account SET session_version = session_version + 1, sealed_version = sealed_version + 1,
     session_expires_at = $1, refresh_until = NULL,

@@ -25,4 +25,12 @@ type AuditEntry struct {
 	IpHash     string
 	Changes    json.RawMessage
 	Hash       []byte
+	KeyID      string
+}
+
+type AuditHead struct {
+	OrgID    id.Org
+	Seq      int64
+	Hash     []byte
+	Anchored []byte
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const chain = `-- name: Chain :many
-SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry WHERE org_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash, key_id FROM audit_entry WHERE org_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
 `
 
 type ChainParams struct {
@@ -46,6 +46,7 @@ func (q *Queries) Chain(ctx context.Context, arg ChainParams) ([]AuditEntry, err
 			&i.IpHash,
 			&i.Changes,
 			&i.Hash,
+			&i.KeyID,
 		); err != nil {
 			return nil, err
 		}
@@ -58,7 +59,7 @@ func (q *Queries) Chain(ctx context.Context, arg ChainParams) ([]AuditEntry, err
 }
 
 const chosen = `-- name: Chosen :many
-SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash, key_id FROM audit_entry
 WHERE org_id = $1 AND seq < $2 AND seq >= $3 AND at >= $4 AND at < $5
     AND ($6::text = '' OR action = $6) AND ($7::text = '' OR actor_id = $7) AND ($8::text = '' OR target = $8)
 ORDER BY seq DESC LIMIT $9
@@ -111,6 +112,7 @@ func (q *Queries) Chosen(ctx context.Context, arg ChosenParams) ([]AuditEntry, e
 			&i.IpHash,
 			&i.Changes,
 			&i.Hash,
+			&i.KeyID,
 		); err != nil {
 			return nil, err
 		}
@@ -123,7 +125,7 @@ func (q *Queries) Chosen(ctx context.Context, arg ChosenParams) ([]AuditEntry, e
 }
 
 const chosenByAction = `-- name: ChosenByAction :many
-SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash, key_id FROM audit_entry
 WHERE org_id = $1 AND seq < $2 AND seq >= $3 AND at >= $4 AND at < $5
     AND action = $6::text AND ($7::text = '' OR actor_id = $7) AND ($8::text = '' OR target = $8)
 ORDER BY seq DESC LIMIT $9
@@ -175,6 +177,7 @@ func (q *Queries) ChosenByAction(ctx context.Context, arg ChosenByActionParams) 
 			&i.IpHash,
 			&i.Changes,
 			&i.Hash,
+			&i.KeyID,
 		); err != nil {
 			return nil, err
 		}
@@ -187,7 +190,7 @@ func (q *Queries) ChosenByAction(ctx context.Context, arg ChosenByActionParams) 
 }
 
 const chosenByActor = `-- name: ChosenByActor :many
-SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash, key_id FROM audit_entry
 WHERE org_id = $1 AND seq < $2 AND seq >= $3 AND at >= $4 AND at < $5
     AND ($6::text = '' OR action = $6) AND actor_id = $7::text AND ($8::text = '' OR target = $8)
 ORDER BY seq DESC LIMIT $9
@@ -239,6 +242,7 @@ func (q *Queries) ChosenByActor(ctx context.Context, arg ChosenByActorParams) ([
 			&i.IpHash,
 			&i.Changes,
 			&i.Hash,
+			&i.KeyID,
 		); err != nil {
 			return nil, err
 		}
@@ -251,7 +255,7 @@ func (q *Queries) ChosenByActor(ctx context.Context, arg ChosenByActorParams) ([
 }
 
 const chosenByTarget = `-- name: ChosenByTarget :many
-SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash, key_id FROM audit_entry
 WHERE org_id = $1 AND seq < $2 AND seq >= $3 AND at >= $4 AND at < $5
     AND ($6::text = '' OR action = $6) AND ($7::text = '' OR actor_id = $7) AND target = $8::text
 ORDER BY seq DESC LIMIT $9
@@ -303,6 +307,7 @@ func (q *Queries) ChosenByTarget(ctx context.Context, arg ChosenByTargetParams) 
 			&i.IpHash,
 			&i.Changes,
 			&i.Hash,
+			&i.KeyID,
 		); err != nil {
 			return nil, err
 		}
@@ -346,9 +351,44 @@ func (q *Queries) Head(ctx context.Context, orgID id.Org) (HeadRow, error) {
 	return i, err
 }
 
+const heads = `-- name: Heads :many
+SELECT org_id, seq, hash, anchored FROM audit_head WHERE org_id > $1 ORDER BY org_id LIMIT $2
+`
+
+type HeadsParams struct {
+	After   id.Org
+	MaxRows int32
+}
+
+// tenant: the heads of all orgs are anchored
+func (q *Queries) Heads(ctx context.Context, arg HeadsParams) ([]AuditHead, error) {
+	rows, err := q.db.Query(ctx, heads, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditHead
+	for rows.Next() {
+		var i AuditHead
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Seq,
+			&i.Hash,
+			&i.Anchored,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insert = `-- name: Insert :exec
-INSERT INTO audit_entry (org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+INSERT INTO audit_entry (org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash, key_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 `
 
 type InsertParams struct {
@@ -365,6 +405,7 @@ type InsertParams struct {
 	IpHash     string
 	Changes    json.RawMessage
 	Hash       []byte
+	KeyID      string
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
@@ -382,6 +423,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.IpHash,
 		arg.Changes,
 		arg.Hash,
+		arg.KeyID,
 	)
 	return err
 }
@@ -418,6 +460,20 @@ func (q *Queries) LockHead(ctx context.Context, orgID id.Org) (LockHeadRow, erro
 	return i, err
 }
 
+const markAnchored = `-- name: MarkAnchored :exec
+UPDATE audit_head SET anchored = $1 WHERE org_id = $2
+`
+
+type MarkAnchoredParams struct {
+	Anchored []byte
+	OrgID    id.Org
+}
+
+func (q *Queries) MarkAnchored(ctx context.Context, arg MarkAnchoredParams) error {
+	_, err := q.db.Exec(ctx, markAnchored, arg.Anchored, arg.OrgID)
+	return err
+}
+
 const moveHead = `-- name: MoveHead :exec
 UPDATE audit_head SET seq = $1, hash = $2 WHERE org_id = $3
 `
@@ -433,6 +489,22 @@ func (q *Queries) MoveHead(ctx context.Context, arg MoveHeadParams) error {
 	return err
 }
 
+const nextChain = `-- name: NextChain :one
+SELECT n.org_id FROM (
+    (SELECT h.org_id FROM audit_head h WHERE h.org_id > $1 ORDER BY h.org_id LIMIT 1)
+    UNION ALL (SELECT e.org_id FROM audit_entry e WHERE e.org_id > $1 ORDER BY e.org_id LIMIT 1)
+) n ORDER BY n.org_id LIMIT 1
+`
+
+// tenant: verification and keying go through all orgs
+// An org counts if it has a head or an entry, so that neither can be hidden by removing the other.
+func (q *Queries) NextChain(ctx context.Context, after id.Org) (id.Org, error) {
+	row := q.db.QueryRow(ctx, nextChain, after)
+	var org_id id.Org
+	err := row.Scan(&org_id)
+	return org_id, err
+}
+
 const openChain = `-- name: OpenChain :exec
 INSERT INTO audit_head (org_id, seq, hash) VALUES ($1, 0, '') ON CONFLICT DO NOTHING
 `
@@ -443,7 +515,7 @@ func (q *Queries) OpenChain(ctx context.Context, orgID id.Org) error {
 }
 
 const pageOfAll = `-- name: PageOfAll :many
-SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash, key_id FROM audit_entry
 WHERE id < $1 AND id >= $2 AND at >= $3 AND at < $4
     AND ($5::text = '' OR org_id = $5) AND ($6::text = '' OR action = $6) AND ($7::text = '' OR actor_id = $7)
     AND ($8::text = '' OR actor_kind = $8) AND ($9::text = '' OR target = $9)
@@ -499,6 +571,7 @@ func (q *Queries) PageOfAll(ctx context.Context, arg PageOfAllParams) ([]AuditEn
 			&i.IpHash,
 			&i.Changes,
 			&i.Hash,
+			&i.KeyID,
 		); err != nil {
 			return nil, err
 		}
@@ -508,4 +581,29 @@ func (q *Queries) PageOfAll(ctx context.Context, arg PageOfAllParams) ([]AuditEn
 		return nil, err
 	}
 	return items, nil
+}
+
+const rekey = `-- name: Rekey :exec
+UPDATE audit_entry e SET hash = n.hash, key_id = $1, changes = n.changes::json
+FROM (SELECT unnest($3::bigint[]) AS seq, unnest($4::bytea[]) AS hash, unnest($5::text[]) AS changes) n
+WHERE e.org_id = $2 AND e.seq = n.seq
+`
+
+type RekeyParams struct {
+	KeyID   string
+	OrgID   id.Org
+	Seqs    []int64
+	Hashes  [][]byte
+	Changes []string
+}
+
+func (q *Queries) Rekey(ctx context.Context, arg RekeyParams) error {
+	_, err := q.db.Exec(ctx, rekey,
+		arg.KeyID,
+		arg.OrgID,
+		arg.Seqs,
+		arg.Hashes,
+		arg.Changes,
+	)
+	return err
 }

@@ -11,17 +11,20 @@ import (
 )
 
 type BrowserSession struct {
-	ID            id.BrowserSession
-	Hash          []byte
-	PersonID      id.Person
-	CurrentOrg    id.Org
-	SupportOrg    id.Org
-	SupportReason string
-	UserAgent     string
-	CreatedAt     time.Time
-	LastSeenAt    time.Time
-	EndsAt        time.Time
-	EndedAt       *time.Time
+	ID              id.BrowserSession
+	Hash            []byte
+	PersonID        id.Person
+	CurrentOrg      id.Org
+	SupportOrg      id.Org
+	SupportReason   string
+	UserAgent       string
+	CreatedAt       time.Time
+	LastSeenAt      time.Time
+	EndsAt          time.Time
+	EndedAt         *time.Time
+	AuthenticatedAt *time.Time
+	AccessID        id.SupportAccess
+	SupportOperator string
 }
 
 type Invitation struct {
@@ -36,9 +39,25 @@ type Invitation struct {
 	ExpiresAt      time.Time
 }
 
+type SupportAccess struct {
+	OrgID       id.Org
+	ID          id.SupportAccess
+	OperatorID  string
+	Operator    string
+	Reason      string
+	RequestedAt time.Time
+	ExpiresAt   time.Time
+	GrantedAt   *time.Time
+	GrantedBy   string
+	EndedAt     *time.Time
+	EndedBy     string
+}
+
 type SupportOffer struct {
 	OrgID     id.Org
 	Hash      []byte
 	Reason    string
 	ExpiresAt time.Time
+	AccessID  id.SupportAccess
+	Operator  string
 }

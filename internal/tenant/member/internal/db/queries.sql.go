@@ -12,6 +12,100 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
+const accessOf = `-- name: AccessOf :one
+SELECT access_id FROM browser_session WHERE id = $1
+`
+
+func (q *Queries) AccessOf(ctx context.Context, argID id.BrowserSession) (id.SupportAccess, error) {
+	row := q.db.QueryRow(ctx, accessOf, argID)
+	var access_id id.SupportAccess
+	err := row.Scan(&access_id)
+	return access_id, err
+}
+
+const accesses = `-- name: Accesses :many
+SELECT a.org_id, a.id, a.operator_id, a.operator, a.reason, a.requested_at, a.expires_at, a.granted_at, a.granted_by, a.ended_at, a.ended_by, (a.expires_at <= now())::bool AS expired FROM support_access a
+WHERE a.org_id = $1 AND a.requested_at > now() - interval '90 days' ORDER BY a.requested_at DESC, a.id DESC LIMIT 100
+`
+
+type AccessesRow struct {
+	SupportAccess SupportAccess
+	Expired       bool
+}
+
+func (q *Queries) Accesses(ctx context.Context, orgID id.Org) ([]AccessesRow, error) {
+	rows, err := q.db.Query(ctx, accesses, orgID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AccessesRow
+	for rows.Next() {
+		var i AccessesRow
+		if err := rows.Scan(
+			&i.SupportAccess.OrgID,
+			&i.SupportAccess.ID,
+			&i.SupportAccess.OperatorID,
+			&i.SupportAccess.Operator,
+			&i.SupportAccess.Reason,
+			&i.SupportAccess.RequestedAt,
+			&i.SupportAccess.ExpiresAt,
+			&i.SupportAccess.GrantedAt,
+			&i.SupportAccess.GrantedBy,
+			&i.SupportAccess.EndedAt,
+			&i.SupportAccess.EndedBy,
+			&i.Expired,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const addAccess = `-- name: AddAccess :one
+INSERT INTO support_access (org_id, id, operator_id, operator, reason, expires_at)
+VALUES ($1, $2, $3, $4, $5, now() + $6::interval) RETURNING org_id, id, operator_id, operator, reason, requested_at, expires_at, granted_at, granted_by, ended_at, ended_by
+`
+
+type AddAccessParams struct {
+	OrgID      id.Org
+	ID         id.SupportAccess
+	OperatorID string
+	Operator   string
+	Reason     string
+	Lasts      time.Duration
+}
+
+func (q *Queries) AddAccess(ctx context.Context, arg AddAccessParams) (SupportAccess, error) {
+	row := q.db.QueryRow(ctx, addAccess,
+		arg.OrgID,
+		arg.ID,
+		arg.OperatorID,
+		arg.Operator,
+		arg.Reason,
+		arg.Lasts,
+	)
+	var i SupportAccess
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.OperatorID,
+		&i.Operator,
+		&i.Reason,
+		&i.RequestedAt,
+		&i.ExpiresAt,
+		&i.GrantedAt,
+		&i.GrantedBy,
+		&i.EndedAt,
+		&i.EndedBy,
+	)
+	return i, err
+}
+
 const addIdentity = `-- name: AddIdentity :execrows
 INSERT INTO person_identity (issuer, subject, person_id, created_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT DO NOTHING
@@ -95,7 +189,7 @@ func (q *Queries) AddMember(ctx context.Context, arg AddMemberParams) (int64, er
 }
 
 const addOffer = `-- name: AddOffer :exec
-INSERT INTO support_offer (org_id, hash, reason, expires_at) VALUES ($1, $2, $3, $4)
+INSERT INTO support_offer (org_id, hash, reason, expires_at, access_id, operator) VALUES ($1, $2, $3, $4, $5, $6)
 `
 
 type AddOfferParams struct {
@@ -103,6 +197,8 @@ type AddOfferParams struct {
 	Hash      []byte
 	Reason    string
 	ExpiresAt time.Time
+	AccessID  id.SupportAccess
+	Operator  string
 }
 
 func (q *Queries) AddOffer(ctx context.Context, arg AddOfferParams) error {
@@ -111,6 +207,8 @@ func (q *Queries) AddOffer(ctx context.Context, arg AddOfferParams) error {
 		arg.Hash,
 		arg.Reason,
 		arg.ExpiresAt,
+		arg.AccessID,
+		arg.Operator,
 	)
 	return err
 }
@@ -137,20 +235,23 @@ func (q *Queries) AddPerson(ctx context.Context, arg AddPersonParams) error {
 }
 
 const addSession = `-- name: AddSession :exec
-INSERT INTO browser_session (id, hash, person_id, current_org, support_org, support_reason, user_agent, created_at, last_seen_at, ends_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)
+INSERT INTO browser_session (id, hash, person_id, current_org, support_org, support_reason, access_id, support_operator, user_agent, created_at, last_seen_at, ends_at, authenticated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $12)
 `
 
 type AddSessionParams struct {
-	ID            id.BrowserSession
-	Hash          []byte
-	PersonID      id.Person
-	CurrentOrg    id.Org
-	SupportOrg    id.Org
-	SupportReason string
-	UserAgent     string
-	CreatedAt     time.Time
-	EndsAt        time.Time
+	ID              id.BrowserSession
+	Hash            []byte
+	PersonID        id.Person
+	CurrentOrg      id.Org
+	SupportOrg      id.Org
+	SupportReason   string
+	AccessID        id.SupportAccess
+	SupportOperator string
+	UserAgent       string
+	CreatedAt       time.Time
+	EndsAt          time.Time
+	AuthenticatedAt *time.Time
 }
 
 func (q *Queries) AddSession(ctx context.Context, arg AddSessionParams) error {
@@ -161,11 +262,60 @@ func (q *Queries) AddSession(ctx context.Context, arg AddSessionParams) error {
 		arg.CurrentOrg,
 		arg.SupportOrg,
 		arg.SupportReason,
+		arg.AccessID,
+		arg.SupportOperator,
 		arg.UserAgent,
 		arg.CreatedAt,
 		arg.EndsAt,
+		arg.AuthenticatedAt,
 	)
 	return err
+}
+
+const authenticatedAt = `-- name: AuthenticatedAt :one
+SELECT coalesce(authenticated_at, created_at)::timestamptz FROM browser_session WHERE id = $1
+`
+
+func (q *Queries) AuthenticatedAt(ctx context.Context, argID id.BrowserSession) (time.Time, error) {
+	row := q.db.QueryRow(ctx, authenticatedAt, argID)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const browsersOfAccess = `-- name: BrowsersOfAccess :many
+SELECT id FROM browser_session WHERE access_id = $1 AND ended_at IS NULL
+`
+
+func (q *Queries) BrowsersOfAccess(ctx context.Context, accessID id.SupportAccess) ([]id.BrowserSession, error) {
+	rows, err := q.db.Query(ctx, browsersOfAccess, accessID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.BrowserSession
+	for rows.Next() {
+		var id id.BrowserSession
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countAccess = `-- name: CountAccess :one
+SELECT count(*) FROM support_access WHERE org_id = $1 AND requested_at > now() - interval '1 day'
+`
+
+func (q *Queries) CountAccess(ctx context.Context, orgID id.Org) (int64, error) {
+	row := q.db.QueryRow(ctx, countAccess, orgID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const countInvitations = `-- name: CountInvitations :one
@@ -206,6 +356,15 @@ func (q *Queries) CountOwners(ctx context.Context, orgID id.Org) (int64, error) 
 	return count, err
 }
 
+const dropIdentities = `-- name: DropIdentities :exec
+DELETE FROM person_identity WHERE person_id = $1
+`
+
+func (q *Queries) DropIdentities(ctx context.Context, personID id.Person) error {
+	_, err := q.db.Exec(ctx, dropIdentities, personID)
+	return err
+}
+
 const dropInvitation = `-- name: DropInvitation :exec
 DELETE FROM invitation WHERE org_id = $1 AND id = $2
 `
@@ -218,6 +377,63 @@ type DropInvitationParams struct {
 func (q *Queries) DropInvitation(ctx context.Context, arg DropInvitationParams) error {
 	_, err := q.db.Exec(ctx, dropInvitation, arg.OrgID, arg.ID)
 	return err
+}
+
+const dropPerson = `-- name: DropPerson :exec
+DELETE FROM person WHERE id = $1
+`
+
+func (q *Queries) DropPerson(ctx context.Context, argID id.Person) error {
+	_, err := q.db.Exec(ctx, dropPerson, argID)
+	return err
+}
+
+const dropSessions = `-- name: DropSessions :exec
+DELETE FROM browser_session WHERE person_id = $1
+`
+
+func (q *Queries) DropSessions(ctx context.Context, personID id.Person) error {
+	_, err := q.db.Exec(ctx, dropSessions, personID)
+	return err
+}
+
+const dropSupport = `-- name: DropSupport :exec
+DELETE FROM browser_session WHERE support_org = $1
+`
+
+func (q *Queries) DropSupport(ctx context.Context, supportOrg id.Org) error {
+	_, err := q.db.Exec(ctx, dropSupport, supportOrg)
+	return err
+}
+
+const endAccess = `-- name: EndAccess :one
+UPDATE support_access SET ended_at = now(), ended_by = $1
+WHERE org_id = $2 AND id = $3 AND ended_at IS NULL AND expires_at > now() RETURNING org_id, id, operator_id, operator, reason, requested_at, expires_at, granted_at, granted_by, ended_at, ended_by
+`
+
+type EndAccessParams struct {
+	EndedBy string
+	OrgID   id.Org
+	ID      id.SupportAccess
+}
+
+func (q *Queries) EndAccess(ctx context.Context, arg EndAccessParams) (SupportAccess, error) {
+	row := q.db.QueryRow(ctx, endAccess, arg.EndedBy, arg.OrgID, arg.ID)
+	var i SupportAccess
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.OperatorID,
+		&i.Operator,
+		&i.Reason,
+		&i.RequestedAt,
+		&i.ExpiresAt,
+		&i.GrantedAt,
+		&i.GrantedBy,
+		&i.EndedAt,
+		&i.EndedBy,
+	)
+	return i, err
 }
 
 const endSession = `-- name: EndSession :execrows
@@ -235,6 +451,40 @@ func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const getAccess = `-- name: GetAccess :one
+SELECT a.org_id, a.id, a.operator_id, a.operator, a.reason, a.requested_at, a.expires_at, a.granted_at, a.granted_by, a.ended_at, a.ended_by, (a.expires_at <= now())::bool AS expired FROM support_access a WHERE a.org_id = $1 AND a.id = $2
+`
+
+type GetAccessParams struct {
+	OrgID id.Org
+	ID    id.SupportAccess
+}
+
+type GetAccessRow struct {
+	SupportAccess SupportAccess
+	Expired       bool
+}
+
+func (q *Queries) GetAccess(ctx context.Context, arg GetAccessParams) (GetAccessRow, error) {
+	row := q.db.QueryRow(ctx, getAccess, arg.OrgID, arg.ID)
+	var i GetAccessRow
+	err := row.Scan(
+		&i.SupportAccess.OrgID,
+		&i.SupportAccess.ID,
+		&i.SupportAccess.OperatorID,
+		&i.SupportAccess.Operator,
+		&i.SupportAccess.Reason,
+		&i.SupportAccess.RequestedAt,
+		&i.SupportAccess.ExpiresAt,
+		&i.SupportAccess.GrantedAt,
+		&i.SupportAccess.GrantedBy,
+		&i.SupportAccess.EndedAt,
+		&i.SupportAccess.EndedBy,
+		&i.Expired,
+	)
+	return i, err
 }
 
 const getMember = `-- name: GetMember :one
@@ -288,6 +538,73 @@ func (q *Queries) GetPerson(ctx context.Context, argID id.Person) (GetPersonRow,
 	return i, err
 }
 
+const grantAccess = `-- name: GrantAccess :one
+UPDATE support_access SET granted_at = now(), granted_by = $1, expires_at = now() + $2::interval
+WHERE org_id = $3 AND id = $4 AND granted_at IS NULL AND ended_at IS NULL AND expires_at > now() RETURNING org_id, id, operator_id, operator, reason, requested_at, expires_at, granted_at, granted_by, ended_at, ended_by
+`
+
+type GrantAccessParams struct {
+	GrantedBy string
+	Lasts     time.Duration
+	OrgID     id.Org
+	ID        id.SupportAccess
+}
+
+func (q *Queries) GrantAccess(ctx context.Context, arg GrantAccessParams) (SupportAccess, error) {
+	row := q.db.QueryRow(ctx, grantAccess,
+		arg.GrantedBy,
+		arg.Lasts,
+		arg.OrgID,
+		arg.ID,
+	)
+	var i SupportAccess
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.OperatorID,
+		&i.Operator,
+		&i.Reason,
+		&i.RequestedAt,
+		&i.ExpiresAt,
+		&i.GrantedAt,
+		&i.GrantedBy,
+		&i.EndedAt,
+		&i.EndedBy,
+	)
+	return i, err
+}
+
+const grantedAccess = `-- name: GrantedAccess :one
+SELECT org_id, id, operator_id, operator, reason, requested_at, expires_at, granted_at, granted_by, ended_at, ended_by FROM support_access
+WHERE org_id = $1 AND operator_id = $2 AND granted_at IS NOT NULL AND ended_at IS NULL AND expires_at > now()
+ORDER BY expires_at DESC LIMIT 1 FOR SHARE
+`
+
+type GrantedAccessParams struct {
+	OrgID      id.Org
+	OperatorID string
+}
+
+// The lock keeps the access from being revoked before the transaction ends.
+func (q *Queries) GrantedAccess(ctx context.Context, arg GrantedAccessParams) (SupportAccess, error) {
+	row := q.db.QueryRow(ctx, grantedAccess, arg.OrgID, arg.OperatorID)
+	var i SupportAccess
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.OperatorID,
+		&i.Operator,
+		&i.Reason,
+		&i.RequestedAt,
+		&i.ExpiresAt,
+		&i.GrantedAt,
+		&i.GrantedBy,
+		&i.EndedAt,
+		&i.EndedBy,
+	)
+	return i, err
+}
+
 const hasMember = `-- name: HasMember :one
 SELECT EXISTS (
     SELECT 1 FROM org_member m JOIN person p ON p.id = m.person_id WHERE m.org_id = $1 AND p.email = $2
@@ -306,8 +623,48 @@ func (q *Queries) HasMember(ctx context.Context, arg HasMemberParams) (bool, err
 	return exists, err
 }
 
+const hasOwner = `-- name: HasOwner :one
+SELECT EXISTS (SELECT 1 FROM org_member WHERE org_id = $1 AND role = 'owner')
+`
+
+func (q *Queries) HasOwner(ctx context.Context, orgID id.Org) (bool, error) {
+	row := q.db.QueryRow(ctx, hasOwner, orgID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const holdAccess = `-- name: HoldAccess :one
+SELECT org_id, id, operator_id, operator, reason, requested_at, expires_at, granted_at, granted_by, ended_at, ended_by FROM support_access
+WHERE org_id = $1 AND id = $2 AND granted_at IS NOT NULL AND ended_at IS NULL AND expires_at > now() FOR SHARE
+`
+
+type HoldAccessParams struct {
+	OrgID id.Org
+	ID    id.SupportAccess
+}
+
+func (q *Queries) HoldAccess(ctx context.Context, arg HoldAccessParams) (SupportAccess, error) {
+	row := q.db.QueryRow(ctx, holdAccess, arg.OrgID, arg.ID)
+	var i SupportAccess
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.OperatorID,
+		&i.Operator,
+		&i.Reason,
+		&i.RequestedAt,
+		&i.ExpiresAt,
+		&i.GrantedAt,
+		&i.GrantedBy,
+		&i.EndedAt,
+		&i.EndedBy,
+	)
+	return i, err
+}
+
 const holdSession = `-- name: HoldSession :one
-SELECT id, hash, person_id, current_org, support_org, support_reason, user_agent, created_at, last_seen_at, ends_at, ended_at FROM browser_session WHERE hash = $1 FOR SHARE
+SELECT id, hash, person_id, current_org, support_org, support_reason, user_agent, created_at, last_seen_at, ends_at, ended_at, authenticated_at, access_id, support_operator FROM browser_session WHERE hash = $1 FOR SHARE
 `
 
 func (q *Queries) HoldSession(ctx context.Context, hash []byte) (BrowserSession, error) {
@@ -325,6 +682,9 @@ func (q *Queries) HoldSession(ctx context.Context, hash []byte) (BrowserSession,
 		&i.LastSeenAt,
 		&i.EndsAt,
 		&i.EndedAt,
+		&i.AuthenticatedAt,
+		&i.AccessID,
+		&i.SupportOperator,
 	)
 	return i, err
 }
@@ -412,6 +772,15 @@ func (q *Queries) IsInvited(ctx context.Context, arg IsInvitedParams) (bool, err
 	return exists, err
 }
 
+const leaveOrg = `-- name: LeaveOrg :exec
+UPDATE browser_session SET current_org = '' WHERE current_org = $1
+`
+
+func (q *Queries) LeaveOrg(ctx context.Context, currentOrg id.Org) error {
+	_, err := q.db.Exec(ctx, leaveOrg, currentOrg)
+	return err
+}
+
 const lockInvitation = `-- name: LockInvitation :one
 SELECT org_id, id, hash, email, role, invited_by_kind, invited_by_label, created_at, expires_at FROM invitation WHERE org_id = $1 AND id = $2 AND expires_at > $3 FOR UPDATE
 `
@@ -481,8 +850,19 @@ func (q *Queries) LockMember(ctx context.Context, arg LockMemberParams) (string,
 	return role, err
 }
 
+const lockPerson = `-- name: LockPerson :one
+SELECT id FROM person WHERE id = $1 FOR UPDATE
+`
+
+func (q *Queries) LockPerson(ctx context.Context, argID id.Person) (id.Person, error) {
+	row := q.db.QueryRow(ctx, lockPerson, argID)
+	var id_2 id.Person
+	err := row.Scan(&id_2)
+	return id_2, err
+}
+
 const lockSession = `-- name: LockSession :one
-SELECT id, hash, person_id, current_org, support_org, support_reason, user_agent, created_at, last_seen_at, ends_at, ended_at FROM browser_session WHERE hash = $1 FOR UPDATE
+SELECT id, hash, person_id, current_org, support_org, support_reason, user_agent, created_at, last_seen_at, ends_at, ended_at, authenticated_at, access_id, support_operator FROM browser_session WHERE hash = $1 FOR UPDATE
 `
 
 func (q *Queries) LockSession(ctx context.Context, hash []byte) (BrowserSession, error) {
@@ -500,6 +880,9 @@ func (q *Queries) LockSession(ctx context.Context, hash []byte) (BrowserSession,
 		&i.LastSeenAt,
 		&i.EndsAt,
 		&i.EndedAt,
+		&i.AuthenticatedAt,
+		&i.AccessID,
+		&i.SupportOperator,
 	)
 	return i, err
 }
@@ -547,7 +930,7 @@ func (q *Queries) Members(ctx context.Context, orgID id.Org) ([]MembersRow, erro
 }
 
 const offerByHash = `-- name: OfferByHash :one
-SELECT org_id, hash, reason, expires_at FROM support_offer WHERE hash = $1 AND expires_at > $2
+SELECT org_id, hash, reason, expires_at, access_id, operator FROM support_offer WHERE hash = $1 AND expires_at > $2
 `
 
 type OfferByHashParams struct {
@@ -564,6 +947,8 @@ func (q *Queries) OfferByHash(ctx context.Context, arg OfferByHashParams) (Suppo
 		&i.Hash,
 		&i.Reason,
 		&i.ExpiresAt,
+		&i.AccessID,
+		&i.Operator,
 	)
 	return i, err
 }
@@ -665,6 +1050,23 @@ func (q *Queries) RemoveMember(ctx context.Context, arg RemoveMemberParams) erro
 	return err
 }
 
+const replaceAccess = `-- name: ReplaceAccess :exec
+UPDATE support_access SET ended_at = now(), ended_by = $1
+WHERE org_id = $2 AND operator_id = $3 AND granted_at IS NULL AND ended_at IS NULL
+`
+
+type ReplaceAccessParams struct {
+	Operator   string
+	OrgID      id.Org
+	OperatorID string
+}
+
+// An operator has one open request per org.
+func (q *Queries) ReplaceAccess(ctx context.Context, arg ReplaceAccessParams) error {
+	_, err := q.db.Exec(ctx, replaceAccess, arg.Operator, arg.OrgID, arg.OperatorID)
+	return err
+}
+
 const roleOf = `-- name: RoleOf :one
 SELECT role FROM org_member WHERE org_id = $1 AND person_id = $2 FOR SHARE
 `
@@ -713,7 +1115,7 @@ func (q *Queries) SeenIn(ctx context.Context, arg SeenInParams) error {
 }
 
 const sessionByHash = `-- name: SessionByHash :one
-SELECT id, hash, person_id, current_org, support_org, support_reason, user_agent, created_at, last_seen_at, ends_at, ended_at FROM browser_session WHERE hash = $1
+SELECT id, hash, person_id, current_org, support_org, support_reason, user_agent, created_at, last_seen_at, ends_at, ended_at, authenticated_at, access_id, support_operator FROM browser_session WHERE hash = $1
 `
 
 func (q *Queries) SessionByHash(ctx context.Context, hash []byte) (BrowserSession, error) {
@@ -731,12 +1133,15 @@ func (q *Queries) SessionByHash(ctx context.Context, hash []byte) (BrowserSessio
 		&i.LastSeenAt,
 		&i.EndsAt,
 		&i.EndedAt,
+		&i.AuthenticatedAt,
+		&i.AccessID,
+		&i.SupportOperator,
 	)
 	return i, err
 }
 
 const sessionsByID = `-- name: SessionsByID :many
-SELECT id, hash, person_id, current_org, support_org, support_reason, user_agent, created_at, last_seen_at, ends_at, ended_at FROM browser_session WHERE id = ANY ($1::text[]) ORDER BY created_at DESC, id DESC
+SELECT id, hash, person_id, current_org, support_org, support_reason, user_agent, created_at, last_seen_at, ends_at, ended_at, authenticated_at, access_id, support_operator FROM browser_session WHERE id = ANY ($1::text[]) ORDER BY created_at DESC, id DESC
 `
 
 func (q *Queries) SessionsByID(ctx context.Context, ids []string) ([]BrowserSession, error) {
@@ -760,6 +1165,9 @@ func (q *Queries) SessionsByID(ctx context.Context, ids []string) ([]BrowserSess
 			&i.LastSeenAt,
 			&i.EndsAt,
 			&i.EndedAt,
+			&i.AuthenticatedAt,
+			&i.AccessID,
+			&i.SupportOperator,
 		); err != nil {
 			return nil, err
 		}
@@ -869,7 +1277,7 @@ func (q *Queries) TakeInvitation(ctx context.Context, arg TakeInvitationParams) 
 }
 
 const takeOffer = `-- name: TakeOffer :one
-DELETE FROM support_offer WHERE hash = $1 AND expires_at > $2 RETURNING org_id, hash, reason, expires_at
+DELETE FROM support_offer WHERE hash = $1 AND expires_at > $2 RETURNING org_id, hash, reason, expires_at, access_id, operator
 `
 
 type TakeOfferParams struct {
@@ -886,8 +1294,20 @@ func (q *Queries) TakeOffer(ctx context.Context, arg TakeOfferParams) (SupportOf
 		&i.Hash,
 		&i.Reason,
 		&i.ExpiresAt,
+		&i.AccessID,
+		&i.Operator,
 	)
 	return i, err
+}
+
+const trimAccess = `-- name: TrimAccess :exec
+DELETE FROM support_access WHERE expires_at < now() - interval '90 days'
+`
+
+// tenant: expired rows of all organisations
+func (q *Queries) TrimAccess(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, trimAccess)
+	return err
 }
 
 const trimInvitations = `-- name: TrimInvitations :exec

@@ -5,21 +5,27 @@
 package db
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 type Org struct {
-	ID              id.Org
-	Name            string
-	Plan            string
-	Environment     string
-	ContactEmail    string
-	Limits          map[string]int
-	SuspendedAt     *time.Time
-	SuspendedReason string
-	AuthEpoch       int64
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
+	ID                  id.Org
+	Name                string
+	Plan                string
+	Environment         string
+	ContactEmail        string
+	Limits              map[string]int
+	SuspendedAt         *time.Time
+	SuspendedReason     string
+	AuthEpoch           int64
+	CreatedAt           time.Time
+	UpdatedAt           time.Time
+	DeletionRequestedAt *time.Time
+	PurgeAt             *time.Time
+	DeletionSuspends    bool
+	PurgeStartedAt      *time.Time
+	Receipt             json.RawMessage
 }

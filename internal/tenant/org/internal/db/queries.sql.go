@@ -7,13 +7,14 @@ package db
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 const advanceEpoch = `-- name: AdvanceEpoch :one
-UPDATE org SET auth_epoch = auth_epoch + 1 WHERE id = $1 RETURNING auth_epoch
+UPDATE org SET auth_epoch = auth_epoch + 1 WHERE id = $1 AND receipt IS NULL RETURNING auth_epoch
 `
 
 func (q *Queries) AdvanceEpoch(ctx context.Context, argID id.Org) (int64, error) {
@@ -54,6 +55,72 @@ func (q *Queries) AnnounceReader(ctx context.Context, arg AnnounceReaderParams) 
 	return err
 }
 
+const anyLive = `-- name: AnyLive :one
+SELECT EXISTS (SELECT 1 FROM org WHERE environment = 'live') AS live
+`
+
+// tenant: a node asks it once, when it starts
+func (q *Queries) AnyLive(ctx context.Context) (bool, error) {
+	row := q.db.QueryRow(ctx, anyLive)
+	var live bool
+	err := row.Scan(&live)
+	return live, err
+}
+
+const buried = `-- name: Buried :many
+SELECT id FROM org WHERE receipt IS NOT NULL AND updated_at > $1 AND id > $2 ORDER BY id LIMIT $3
+`
+
+type BuriedParams struct {
+	Since   time.Time
+	After   id.Org
+	MaxRows int32
+}
+
+// tenant: the orgs that were destroyed lately
+func (q *Queries) Buried(ctx context.Context, arg BuriedParams) ([]id.Org, error) {
+	rows, err := q.db.Query(ctx, buried, arg.Since, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Org
+	for rows.Next() {
+		var id id.Org
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const bury = `-- name: Bury :execrows
+UPDATE org
+SET name = '', plan = 'sandbox', environment = 'sandbox', contact_email = '', limits = '{}', suspended_at = NULL, suspended_reason = '',
+    deletion_requested_at = NULL, purge_at = NULL, deletion_suspends = false, purge_started_at = NULL, receipt = $1,
+    auth_epoch = auth_epoch + 1, created_at = $2, updated_at = $2
+WHERE id = $3 AND purge_started_at IS NOT NULL
+`
+
+type BuryParams struct {
+	Receipt json.RawMessage
+	Now     time.Time
+	ID      id.Org
+}
+
+// Plan and environment cannot be empty.
+func (q *Queries) Bury(ctx context.Context, arg BuryParams) (int64, error) {
+	result, err := q.db.Exec(ctx, bury, arg.Receipt, arg.Now, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const confirmReader = `-- name: ConfirmReader :exec
 UPDATE org_suspension_reader SET obeyed_at = $1 WHERE process = $2
 `
@@ -69,10 +136,42 @@ func (q *Queries) ConfirmReader(ctx context.Context, arg ConfirmReaderParams) er
 	return err
 }
 
-const get = `-- name: Get :one
-SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at FROM org WHERE id = $1
+const due = `-- name: Due :many
+SELECT id FROM org WHERE purge_at <= $1 AND id > $2 ORDER BY id LIMIT $3
 `
 
+type DueParams struct {
+	Now     *time.Time
+	After   id.Org
+	MaxRows int32
+}
+
+// tenant: the orgs whose grace period has ended
+func (q *Queries) Due(ctx context.Context, arg DueParams) ([]id.Org, error) {
+	rows, err := q.db.Query(ctx, due, arg.Now, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Org
+	for rows.Next() {
+		var id id.Org
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const get = `-- name: Get :one
+SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at, deletion_requested_at, purge_at, deletion_suspends, purge_started_at, receipt FROM org WHERE id = $1 AND receipt IS NULL
+`
+
+// A row with a receipt is a tombstone, here and below.
 func (q *Queries) Get(ctx context.Context, argID id.Org) (Org, error) {
 	row := q.db.QueryRow(ctx, get, argID)
 	var i Org
@@ -88,12 +187,17 @@ func (q *Queries) Get(ctx context.Context, argID id.Org) (Org, error) {
 		&i.AuthEpoch,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DeletionRequestedAt,
+		&i.PurgeAt,
+		&i.DeletionSuspends,
+		&i.PurgeStartedAt,
+		&i.Receipt,
 	)
 	return i, err
 }
 
 const getForUpdate = `-- name: GetForUpdate :one
-SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at FROM org WHERE id = $1 FOR UPDATE
+SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at, deletion_requested_at, purge_at, deletion_suspends, purge_started_at, receipt FROM org WHERE id = $1 AND receipt IS NULL FOR UPDATE
 `
 
 func (q *Queries) GetForUpdate(ctx context.Context, argID id.Org) (Org, error) {
@@ -111,12 +215,17 @@ func (q *Queries) GetForUpdate(ctx context.Context, argID id.Org) (Org, error) {
 		&i.AuthEpoch,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DeletionRequestedAt,
+		&i.PurgeAt,
+		&i.DeletionSuspends,
+		&i.PurgeStartedAt,
+		&i.Receipt,
 	)
 	return i, err
 }
 
 const holdEpoch = `-- name: HoldEpoch :one
-SELECT auth_epoch FROM org WHERE id = $1 FOR SHARE
+SELECT auth_epoch FROM org WHERE id = $1 AND receipt IS NULL FOR SHARE
 `
 
 func (q *Queries) HoldEpoch(ctx context.Context, argID id.Org) (int64, error) {
@@ -154,6 +263,17 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 	return err
 }
 
+const receipt = `-- name: Receipt :one
+SELECT receipt FROM org WHERE id = $1 AND receipt IS NOT NULL
+`
+
+func (q *Queries) Receipt(ctx context.Context, argID id.Org) (json.RawMessage, error) {
+	row := q.db.QueryRow(ctx, receipt, argID)
+	var receipt json.RawMessage
+	err := row.Scan(&receipt)
+	return receipt, err
+}
+
 const removeReader = `-- name: RemoveReader :exec
 DELETE FROM org_suspension_reader WHERE process = $1 OR trusted_until < clock_timestamp() - interval '1 hour'
 `
@@ -165,8 +285,8 @@ func (q *Queries) RemoveReader(ctx context.Context, process string) error {
 }
 
 const search = `-- name: Search :many
-SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at FROM org
-WHERE id > $1 AND ($2::text = '' OR plan = $2) AND ($3::text = '' OR environment = $3)
+SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at, deletion_requested_at, purge_at, deletion_suspends, purge_started_at, receipt FROM org
+WHERE id > $1 AND receipt IS NULL AND ($2::text = '' OR plan = $2) AND ($3::text = '' OR environment = $3)
     AND ($4::text = '' OR (suspended_at IS NOT NULL) = ($4 = 'true'))
     AND ($5::text = '' OR id = $5 OR strpos(lower(name), $5) > 0 OR strpos(lower(contact_email), $5) > 0)
 ORDER BY id LIMIT $6
@@ -210,6 +330,11 @@ func (q *Queries) Search(ctx context.Context, arg SearchParams) ([]Org, error) {
 			&i.AuthEpoch,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.DeletionRequestedAt,
+			&i.PurgeAt,
+			&i.DeletionSuspends,
+			&i.PurgeStartedAt,
+			&i.Receipt,
 		); err != nil {
 			return nil, err
 		}
@@ -222,7 +347,7 @@ func (q *Queries) Search(ctx context.Context, arg SearchParams) ([]Org, error) {
 }
 
 const some = `-- name: Some :many
-SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at FROM org WHERE id = ANY ($1::text[]) ORDER BY id
+SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at, deletion_requested_at, purge_at, deletion_suspends, purge_started_at, receipt FROM org WHERE id = ANY ($1::text[]) AND receipt IS NULL ORDER BY id
 `
 
 func (q *Queries) Some(ctx context.Context, ids []string) ([]Org, error) {
@@ -246,6 +371,11 @@ func (q *Queries) Some(ctx context.Context, ids []string) ([]Org, error) {
 			&i.AuthEpoch,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.DeletionRequestedAt,
+			&i.PurgeAt,
+			&i.DeletionSuspends,
+			&i.PurgeStartedAt,
+			&i.Receipt,
 		); err != nil {
 			return nil, err
 		}
@@ -298,20 +428,26 @@ const update = `-- name: Update :one
 UPDATE org
 SET name = $1, plan = $2, contact_email = $3, limits = $4,
     suspended_at = $5, suspended_reason = $6,
-    auth_epoch = auth_epoch + 1, updated_at = $7
-WHERE id = $8
-RETURNING id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at
+    deletion_requested_at = $7, purge_at = $8, deletion_suspends = $9,
+    purge_started_at = $10,
+    auth_epoch = auth_epoch + 1, updated_at = $11
+WHERE id = $12
+RETURNING id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at, deletion_requested_at, purge_at, deletion_suspends, purge_started_at, receipt
 `
 
 type UpdateParams struct {
-	Name            string
-	Plan            string
-	ContactEmail    string
-	Limits          map[string]int
-	SuspendedAt     *time.Time
-	SuspendedReason string
-	Now             time.Time
-	ID              id.Org
+	Name                string
+	Plan                string
+	ContactEmail        string
+	Limits              map[string]int
+	SuspendedAt         *time.Time
+	SuspendedReason     string
+	DeletionRequestedAt *time.Time
+	PurgeAt             *time.Time
+	DeletionSuspends    bool
+	PurgeStartedAt      *time.Time
+	Now                 time.Time
+	ID                  id.Org
 }
 
 func (q *Queries) Update(ctx context.Context, arg UpdateParams) (Org, error) {
@@ -322,6 +458,10 @@ func (q *Queries) Update(ctx context.Context, arg UpdateParams) (Org, error) {
 		arg.Limits,
 		arg.SuspendedAt,
 		arg.SuspendedReason,
+		arg.DeletionRequestedAt,
+		arg.PurgeAt,
+		arg.DeletionSuspends,
+		arg.PurgeStartedAt,
 		arg.Now,
 		arg.ID,
 	)
@@ -338,6 +478,11 @@ func (q *Queries) Update(ctx context.Context, arg UpdateParams) (Org, error) {
 		&i.AuthEpoch,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DeletionRequestedAt,
+		&i.PurgeAt,
+		&i.DeletionSuspends,
+		&i.PurgeStartedAt,
+		&i.Receipt,
 	)
 	return i, err
 }

@@ -191,6 +191,18 @@ func (q *Queries) AllDataKeys(ctx context.Context, arg AllDataKeysParams) ([]All
 	return items, nil
 }
 
+const auditKeyedAt = `-- name: AuditKeyedAt :one
+SELECT audit_keyed_at FROM keyring.root_key
+`
+
+// tenant: it concerns the installation
+func (q *Queries) AuditKeyedAt(ctx context.Context) (*time.Time, error) {
+	row := q.db.QueryRow(ctx, auditKeyedAt)
+	var audit_keyed_at *time.Time
+	err := row.Scan(&audit_keyed_at)
+	return audit_keyed_at, err
+}
+
 const countDataKeys = `-- name: CountDataKeys :one
 SELECT count(*) AS keys, count(*) FILTER (WHERE d.generation > 1) AS renewed,
        count(*) FILTER (WHERE d.org_version < n.newest) AS waiting, count(DISTINCT d.org_id) AS orgs
@@ -439,6 +451,25 @@ func (q *Queries) DeleteDataKeys(ctx context.Context, arg DeleteDataKeysParams) 
 	return result.RowsAffected(), nil
 }
 
+const dropHolders = `-- name: DropHolders :execrows
+DELETE FROM keyring.key_holder WHERE ctid = ANY (ARRAY(
+    SELECT h.ctid FROM keyring.key_holder h WHERE h.org_id = $1 AND h.shredded_at IS NOT NULL LIMIT $2
+))
+`
+
+type DropHoldersParams struct {
+	OrgID id.Org
+	Count int32
+}
+
+func (q *Queries) DropHolders(ctx context.Context, arg DropHoldersParams) (int64, error) {
+	result, err := q.db.Exec(ctx, dropHolders, arg.OrgID, arg.Count)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const dropOldOrgKeys = `-- name: DropOldOrgKeys :execrows
 DELETE FROM keyring.org_key o WHERE o.org_id = $1 AND o.version < $2
 AND NOT EXISTS (SELECT 1 FROM keyring.data_key d WHERE d.org_id = o.org_id AND d.org_version = o.version)
@@ -457,6 +488,15 @@ func (q *Queries) DropOldOrgKeys(ctx context.Context, arg DropOldOrgKeysParams) 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const dropOrgKeys = `-- name: DropOrgKeys :exec
+DELETE FROM keyring.org_key WHERE org_id = $1
+`
+
+func (q *Queries) DropOrgKeys(ctx context.Context, orgID id.Org) error {
+	_, err := q.db.Exec(ctx, dropOrgKeys, orgID)
+	return err
 }
 
 const forgetShredded = `-- name: ForgetShredded :execrows
@@ -499,6 +539,35 @@ func (q *Queries) Holder(ctx context.Context, arg HolderParams) (HolderRow, erro
 	var i HolderRow
 	err := row.Scan(&i.ID, &i.Generations, &i.ShreddedAt)
 	return i, err
+}
+
+const liveHolders = `-- name: LiveHolders :many
+SELECT holder FROM keyring.key_holder WHERE org_id = $1 AND shredded_at IS NULL ORDER BY holder LIMIT $2
+`
+
+type LiveHoldersParams struct {
+	OrgID id.Org
+	Count int32
+}
+
+func (q *Queries) LiveHolders(ctx context.Context, arg LiveHoldersParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, liveHolders, arg.OrgID, arg.Count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var holder string
+		if err := rows.Scan(&holder); err != nil {
+			return nil, err
+		}
+		items = append(items, holder)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const markShredded = `-- name: MarkShredded :one
@@ -821,4 +890,17 @@ func (q *Queries) RootKeyMadeAt(ctx context.Context) (time.Time, error) {
 	var made_at time.Time
 	err := row.Scan(&made_at)
 	return made_at, err
+}
+
+const setAuditKeyed = `-- name: SetAuditKeyed :execrows
+UPDATE keyring.root_key SET audit_keyed_at = coalesce(audit_keyed_at, $1)
+`
+
+// tenant: it concerns the installation
+func (q *Queries) SetAuditKeyed(ctx context.Context, now *time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, setAuditKeyed, now)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

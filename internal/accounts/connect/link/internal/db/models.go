@@ -45,4 +45,9 @@ type ConnectSession struct {
 	OpenedAt         *time.Time
 	Platform         string
 	Site             string
+	Browsers         [][]byte
+	BoundAt          *time.Time
+	BrowserName      string
+	BrowserSystem    string
+	Others           int32
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const byToken = `-- name: ByToken :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session WHERE token_hash = $1
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session WHERE token_hash = $1
 `
 
 // tenant: the token is the capability, and says whose the session is
@@ -45,6 +45,11 @@ func (q *Queries) ByToken(ctx context.Context, tokenHash []byte) (ConnectSession
 		&i.OpenedAt,
 		&i.Platform,
 		&i.Site,
+		&i.Browsers,
+		&i.BoundAt,
+		&i.BrowserName,
+		&i.BrowserSystem,
+		&i.Others,
 	)
 	return i, err
 }
@@ -80,7 +85,7 @@ func (q *Queries) CountOpened(ctx context.Context, arg CountOpenedParams) (Count
 }
 
 const due = `-- name: Due :many
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
 `
 
 type DueParams struct {
@@ -123,6 +128,11 @@ func (q *Queries) Due(ctx context.Context, arg DueParams) ([]ConnectSession, err
 			&i.OpenedAt,
 			&i.Platform,
 			&i.Site,
+			&i.Browsers,
+			&i.BoundAt,
+			&i.BrowserName,
+			&i.BrowserSystem,
+			&i.Others,
 		); err != nil {
 			return nil, err
 		}
@@ -132,6 +142,48 @@ func (q *Queries) Due(ctx context.Context, arg DueParams) ([]ConnectSession, err
 		return nil, err
 	}
 	return items, nil
+}
+
+const find = `-- name: Find :one
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session WHERE id = $1
+`
+
+// tenant: the browser's secret is the capability; it is checked against the session that is found
+func (q *Queries) Find(ctx context.Context, argID id.Session) (ConnectSession, error) {
+	row := q.db.QueryRow(ctx, find, argID)
+	var i ConnectSession
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.TokenHash,
+		&i.Status,
+		&i.Kinds,
+		&i.ReferenceID,
+		&i.Label,
+		&i.Region,
+		&i.AccountID,
+		&i.ReturnUrl,
+		&i.AllowedOrigins,
+		&i.Locale,
+		&i.Remember,
+		&i.Attempts,
+		&i.ActiveAttempt,
+		&i.ConnectedAccount,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.ExpiresAt,
+		&i.FinishedAt,
+		&i.DueAt,
+		&i.OpenedAt,
+		&i.Platform,
+		&i.Site,
+		&i.Browsers,
+		&i.BoundAt,
+		&i.BrowserName,
+		&i.BrowserSystem,
+		&i.Others,
+	)
+	return i, err
 }
 
 const forget = `-- name: Forget :exec
@@ -149,7 +201,7 @@ func (q *Queries) Forget(ctx context.Context, arg ForgetParams) error {
 }
 
 const forgetAccount = `-- name: ForgetAccount :exec
-UPDATE connect_session SET reference_id = '', label = '', site = ''
+UPDATE connect_session SET reference_id = '', label = '', site = '', browser_name = '', browser_system = ''
 WHERE org_id = $1 AND (connected_account = $2::text OR account_id = $2::text)
 `
 
@@ -165,7 +217,7 @@ func (q *Queries) ForgetAccount(ctx context.Context, arg ForgetAccountParams) er
 }
 
 const get = `-- name: Get :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session WHERE org_id = $1 AND id = $2
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session WHERE org_id = $1 AND id = $2
 `
 
 type GetParams struct {
@@ -201,6 +253,11 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (ConnectSession, error
 		&i.OpenedAt,
 		&i.Platform,
 		&i.Site,
+		&i.Browsers,
+		&i.BoundAt,
+		&i.BrowserName,
+		&i.BrowserSystem,
+		&i.Others,
 	)
 	return i, err
 }
@@ -276,7 +333,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 }
 
 const list = `-- name: List :many
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session
 WHERE org_id = $1 AND id < $2
     AND (
         $3::text = '' OR status = $3 AND ($3 NOT IN ('open', 'in_progress') OR active_attempt <> '' OR expires_at > $4)
@@ -340,6 +397,11 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ConnectSession, e
 			&i.OpenedAt,
 			&i.Platform,
 			&i.Site,
+			&i.Browsers,
+			&i.BoundAt,
+			&i.BrowserName,
+			&i.BrowserSystem,
+			&i.Others,
 		); err != nil {
 			return nil, err
 		}
@@ -352,7 +414,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ConnectSession, e
 }
 
 const lock = `-- name: Lock :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session WHERE org_id = $1 AND id = $2 FOR UPDATE
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session WHERE org_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockParams struct {
@@ -388,27 +450,17 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (ConnectSession, err
 		&i.OpenedAt,
 		&i.Platform,
 		&i.Site,
+		&i.Browsers,
+		&i.BoundAt,
+		&i.BrowserName,
+		&i.BrowserSystem,
+		&i.Others,
 	)
 	return i, err
 }
 
-const open = `-- name: Open :exec
-UPDATE connect_session SET opened_at = $1::timestamptz WHERE org_id = $2 AND id = $3 AND opened_at IS NULL
-`
-
-type OpenParams struct {
-	Now   time.Time
-	OrgID id.Org
-	ID    id.Session
-}
-
-func (q *Queries) Open(ctx context.Context, arg OpenParams) error {
-	_, err := q.db.Exec(ctx, open, arg.Now, arg.OrgID, arg.ID)
-	return err
-}
-
 const openOfAccount = `-- name: OpenOfAccount :many
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site FROM connect_session
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session
 WHERE org_id = $1 AND account_id = $2 AND account_id <> '' AND finished_at IS NULL AND expires_at > $3
 ORDER BY id DESC LIMIT 5
 `
@@ -453,6 +505,11 @@ func (q *Queries) OpenOfAccount(ctx context.Context, arg OpenOfAccountParams) ([
 			&i.OpenedAt,
 			&i.Platform,
 			&i.Site,
+			&i.Browsers,
+			&i.BoundAt,
+			&i.BrowserName,
+			&i.BrowserSystem,
+			&i.Others,
 		); err != nil {
 			return nil, err
 		}
@@ -498,8 +555,9 @@ func (q *Queries) PutPage(ctx context.Context, arg PutPageParams) error {
 const save = `-- name: Save :exec
 UPDATE connect_session
 SET status = $1, attempts = $2, active_attempt = $3, connected_account = $4,
-    updated_at = $5, finished_at = $6, due_at = $7
-WHERE org_id = $8 AND id = $9
+    updated_at = $5, finished_at = $6, due_at = $7, opened_at = $8, browsers = $9,
+    bound_at = $10, browser_name = $11, browser_system = $12, others = $13
+WHERE org_id = $14 AND id = $15
 `
 
 type SaveParams struct {
@@ -510,6 +568,12 @@ type SaveParams struct {
 	UpdatedAt        time.Time
 	FinishedAt       *time.Time
 	DueAt            time.Time
+	OpenedAt         *time.Time
+	Browsers         [][]byte
+	BoundAt          *time.Time
+	BrowserName      string
+	BrowserSystem    string
+	Others           int32
 	OrgID            id.Org
 	ID               id.Session
 }
@@ -523,6 +587,12 @@ func (q *Queries) Save(ctx context.Context, arg SaveParams) error {
 		arg.UpdatedAt,
 		arg.FinishedAt,
 		arg.DueAt,
+		arg.OpenedAt,
+		arg.Browsers,
+		arg.BoundAt,
+		arg.BrowserName,
+		arg.BrowserSystem,
+		arg.Others,
 		arg.OrgID,
 		arg.ID,
 	)

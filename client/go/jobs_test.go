@@ -1,0 +1,32 @@
+package stagedoor_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
+)
+
+func TestResultsOfJobsAreDownloads(t *testing.T) {
+	t.Parallel()
+	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("ETag", `"x"`)
+		w.Header().Set("Content-Type", "application/gzip")
+		w.WriteHeader(http.StatusPartialContent)
+		fmt.Fprint(w, "rest")
+	})
+	file, err := s.client.Jobs.GetResult(t.Context(), "job_1", stagedoor.DownloadOptions{Range: "bytes=5-", IfRange: `"x"`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Body.Close()
+	if got, err := io.ReadAll(file.Body); err != nil || string(got) != "rest" || file.Status != 206 || file.ETag != `"x"` {
+		t.Errorf("%q, %+v, %v", got, file, err)
+	}
+	asked := s.requests()[0]
+	if asked.path != "/v1/jobs/job_1/result" || asked.header.Get("Range") != "bytes=5-" || asked.header.Get("If-Range") != `"x"` {
+		t.Errorf("%+v", asked)
+	}
+}

@@ -1,0 +1,56 @@
+package app_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stagedoor/stagedoor/internal/test/must"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+)
+
+// The compose file gives the owners' passwords to the databases and to the migration only, and no password to two roles.
+// The example of its settings lists all that it requires.
+func TestComposeKeepsTheOwnersPasswordsFromNodes(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(testenv.Path(t, "deploy", "compose.yaml"))
+	must.OK(t, err)
+	var file struct {
+		Services map[string]struct {
+			Environment map[string]string
+		}
+	}
+	must.OK(t, yaml.Unmarshal(text, &file))
+	users := func(variable string) (list []string) {
+		for name, service := range file.Services {
+			for _, value := range service.Environment {
+				if strings.Contains(value, "${"+variable+"}") || strings.Contains(value, "${"+variable+":") {
+					list = append(list, name)
+				}
+			}
+		}
+		slices.Sort(list)
+		return list
+	}
+	for variable, want := range map[string][]string{
+		"POSTGRES_PASSWORD":      {"migrate", "postgres"},
+		"KEYRING_PASSWORD":       {"keyring", "migrate"},
+		"STAGEDOOR_APP_PASSWORD": {"migrate", "postgres", "stagedoord"},
+		"KEYRING_APP_PASSWORD":   {"keyring", "migrate", "stagedoord"},
+	} {
+		if got := users(variable); !slices.Equal(got, want) {
+			t.Errorf("%s is given to %q; want %q", variable, got, want)
+		}
+	}
+	example, err := os.ReadFile(testenv.Path(t, "deploy", ".env.example"))
+	must.OK(t, err)
+	for _, required := range regexp.MustCompile(`\$\{(\w+):\?`).FindAllStringSubmatch(string(text), -1) {
+		if !strings.Contains("\n"+string(example), "\n"+required[1]+"=") {
+			t.Errorf("deploy/.env.example lacks %s", required[1])
+		}
+	}
+}

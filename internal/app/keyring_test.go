@@ -1,0 +1,73 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/app"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/test/must"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+)
+
+// A node stops if live organisations have their keys in the main database, also if its address is written in another
+// way. Test organisations may share it, and a database of its own is always good.
+func TestLiveOrganisationsNeedASeparateKeyring(t *testing.T) {
+	t.Parallel()
+	url := testenv.DatabaseURL(t)
+	open := func(name string) *postgres.DB {
+		db, err := postgres.Open(t.Context(), postgres.Config{URL: url, MaxConns: 2, Name: name})
+		must.OK(t, err)
+		t.Cleanup(db.Close)
+		return db
+	}
+	main, again, apart := open("main"), open("again"), testenv.Postgres(t)
+	owner := testenv.AddOrg(t, main)
+	for _, keyring := range []*postgres.DB{main, again, apart} {
+		must.OK(t, app.CheckKeyring(t.Context(), main, keyring))
+	}
+	_, err := main.Pool().Exec(t.Context(), "UPDATE org SET environment = 'live' WHERE id = $1", owner)
+	must.OK(t, err)
+	for keyring, refused := range map[*postgres.DB]bool{main: true, again: true, apart: false} {
+		if err := app.CheckKeyring(t.Context(), main, keyring); (err != nil) != refused {
+			t.Errorf("refused %t: %v", refused, err)
+		}
+	}
+}
+
+// A separate keyring has an owner, who migrates it, and a role of the nodes, which owns nothing: a node uses the keys
+// with it, and row-level security applies. Migrations refuse the owner as the role of the nodes.
+func TestNodesOwnNothingInASeparateKeyring(t *testing.T) {
+	t.Parallel()
+	owner, keys := testenv.DatabaseURL(t), testenv.EmptyDatabase(t)
+	service := testenv.AsService(keys)
+	environ := []string{
+		"DATABASE_URL=" + testenv.AsService(owner).Reveal(), "STAGEDOOR_MIGRATION_URL=" + owner.Reveal(),
+		"STAGEDOOR_KEYRING_URL=" + service.Reveal(), "STAGEDOOR_KEYRING_MIGRATION_URL=" + keys.Reveal(),
+	}
+	for range 2 {
+		if code, stdout, stderr := run(t, environ, "migrate"); code != 0 {
+			t.Fatalf("%d\n%s%s", code, stdout, stderr)
+		}
+	}
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: service, MaxConns: 2, Name: "keys", RequireOrg: true})
+	must.OK(t, err)
+	t.Cleanup(db.Close)
+	const insert = "INSERT INTO keyring.org_key (org_id, version, kms_id, kms_version, wrapped, made_at) VALUES ('org_a', 1, '', 1, '', now())"
+	_, err = db.Exec(postgres.WithOrg(t.Context(), "org_a"), insert)
+	must.OK(t, err)
+	for org, want := range map[string]int{"org_a": 1, "org_b": 0} {
+		var count int
+		must.OK(t, db.QueryRow(postgres.WithOrg(t.Context(), org), "SELECT count(*) FROM keyring.org_key").Scan(&count))
+		if count != want {
+			t.Errorf("%s sees %d keys; want %d", org, count, want)
+		}
+	}
+	if _, err := db.Exec(postgres.WithAllOrgs(t.Context()), "DROP TABLE keyring.data_key"); err == nil {
+		t.Error("the role of the nodes dropped a table of the keyring")
+	}
+	environ[2] = "STAGEDOOR_KEYRING_URL=" + keys.Reveal()
+	if code, _, stderr := run(t, environ, "migrate"); code == 0 || !strings.Contains(stderr, "superuser") {
+		t.Errorf("the owner as the role of the nodes: %d\n%s", code, stderr)
+	}
+}

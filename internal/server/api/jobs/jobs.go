@@ -1,0 +1,181 @@
+// Package jobs has the operations of the public API for work that is longer than a call. The work itself is done by the
+// packages of the group jobs.
+package jobs
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/contract"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/jobs/job"
+	"github.com/stagedoor/stagedoor/internal/jobs/orgexport"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+)
+
+// Deps are the dependencies of the operations.
+type Deps struct {
+	Jobs *job.Jobs
+	// RequireRecent returns a problem if the sign-in of a browser is too old for an export of the organisation.
+	RequireRecent func(ctx context.Context, browser id.BrowserSession) error
+	Now           func() time.Time
+}
+
+type operations struct{ Deps }
+
+type startInput struct {
+	Body struct {
+		Kind string `json:"kind" enum:"org_export" doc:"What the job does: org_export writes everything that the service holds of the organisation."`
+	}
+}
+
+type jobOutput struct {
+	Body jobBody
+}
+
+type jobBody struct {
+	_   struct{}     `doc:"A job."`
+	Job contract.Job `json:"job"`
+}
+
+type listInput struct {
+	Kind   string `query:"kind" maxLength:"32" doc:"Only jobs of this kind."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"The maximum number of jobs."`
+	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the previous page."`
+}
+
+type listOutput struct{ Body jobsBody }
+
+type jobsBody struct {
+	_          struct{}       `doc:"Jobs of the organisation."`
+	Jobs       []contract.Job `json:"jobs" doc:"Newest first."`
+	NextCursor *string        `json:"nextCursor" doc:"Null on the last page."`
+}
+
+// JobInput is the input of an operation on one job.
+type JobInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The job's id."`
+}
+
+type getInput struct {
+	JobInput
+	endpoint.PreferOrQuery
+}
+
+type resultInput struct {
+	JobInput
+	// The fields exist for the OpenAPI document; net/http reads the headers.
+	Range   string `header:"Range" doc:"The range of bytes, for example bytes=0-1023."`
+	IfRange string `header:"If-Range" doc:"The ETag that the range belongs to. If the result has changed, the whole result is sent."`
+	IfNone  string `header:"If-None-Match" doc:"The ETag of your copy. The response is 304 if the result has not changed."`
+}
+
+const tag = "Jobs"
+
+// media is the media type of a result.
+const media = "application/gzip"
+
+// Routes adds the operations.
+func Routes(t *endpoint.Table, d Deps) {
+	a := operations{d}
+	exports := "For `org_export` a key needs `accounts:read`, `webhooks:read`, `me:read` and `usage:read` as well, and no limits to accounts or methods. " +
+		"In the dashboard, it needs an owner who signed in within the last five minutes."
+	mayExport := []problem.Kind{
+		problem.RoleRequired, problem.AccountNotAllowedForKey, problem.MethodNotAllowedForKey, problem.ReauthenticationRequired,
+	}
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "startJob", Method: http.MethodPost, Path: "/v1/jobs", Tag: tag, Status: http.StatusAccepted,
+		Scope: scope.SDKCall, Quota: admission.Plain, Audit: "job.start", Example: map[string]any{"kind": orgexport.Name},
+		Problems: append([]problem.Kind{problem.LimitReached, problem.JobsUnavailable}, mayExport...),
+		Summary:  "Start a job", Description: "Starts work that is longer than a call. It continues if a server dies, and ends with the event `job.completed` or `job.failed`. " +
+			"An organisation can have 100 jobs that are not over, of which one `org_export`. " + exports,
+	}, a.start)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "listJobs", Method: http.MethodGet, Path: "/v1/jobs", Tag: tag, Status: http.StatusOK,
+		Scope: scope.SDKCall, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Summary: "List jobs", Description: "The jobs of the organisation, newest first. They are kept for 30 days after they are over.",
+	}, a.list)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "getJob", Method: http.MethodGet, Path: "/v1/jobs/{id}", Tag: tag, Status: http.StatusOK, Timeout: endpoint.WaitTimeout,
+		Scope: scope.SDKCall, Quota: admission.Plain, Problems: []problem.Kind{problem.JobNotFound, problem.InvalidRequest},
+		Summary: "Get a job", Description: "With `Prefer: wait=N` the response is held until the job is over.",
+	}, a.get)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "cancelJob", Method: http.MethodDelete, Path: "/v1/jobs/{id}", Tag: tag, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.SDKCall, Quota: admission.Safety, Audit: "job.cancel", Problems: []problem.Kind{problem.JobNotFound},
+		Summary: "Cancel a job", Description: "Ends a job. What it has written so far can be read. A job that is over stays as it is.",
+	}, a.cancel)
+	endpoint.Written(t, endpoint.Operation{
+		ID: "getJobResult", Method: http.MethodGet, Path: "/v1/jobs/{id}/result", Tag: tag, Status: http.StatusOK, Streams: true,
+		Scope: scope.SDKCall, Quota: admission.Plain, Media: []string{media}, Conditional: true,
+		OtherAnswers: map[int]any{http.StatusPartialContent: nil, http.StatusRequestedRangeNotSatisfiable: nil},
+		Problems:     append([]problem.Kind{problem.JobNotFound, problem.JobNotStarted, problem.ResultExpired, problem.ServiceUnavailable}, mayExport...),
+		Summary:      "Download the result of a job", Description: "A gzip file with one line of JSON per record. It can be read while the job runs: it then ends with what is written so far, " +
+			"and a later request continues with `Range: bytes=N-`. Results are kept for 7 days after the job is over. What came from an account that was deleted since is missing. " +
+			"A line of `org_export` is `{\"kind\", \"data\"}`. " + exports,
+	}, a.result)
+}
+
+func (a operations) start(ctx context.Context, in *startInput) (*jobOutput, error) {
+	caller := endpoint.Caller(ctx)
+	if err := a.requireRecent(ctx, caller, in.Body.Kind); err != nil {
+		return nil, err
+	}
+	return a.view(a.Jobs.Start(ctx, caller, endpoint.By(ctx), job.Draft{Kind: in.Body.Kind, Params: struct{}{}}))
+}
+
+// requireRecent checks that the sign-in of a browser is recent if the kind of job gives away everything.
+func (a operations) requireRecent(ctx context.Context, caller *apikey.Principal, kind string) error {
+	if kind != orgexport.Name || caller.Key.Kind != apikey.KindSession {
+		return nil
+	}
+	return a.RequireRecent(ctx, caller.Key.Session)
+}
+
+func (a operations) view(j job.Job, err error) (*jobOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &jobOutput{jobBody{Job: a.Jobs.View(&j, a.Now())}}, nil
+}
+
+func (a operations) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	f := job.Filter{Kind: in.Kind}
+	if in.Cursor != "" {
+		var err error
+		if f.Before, err = id.Parse[id.Job](in.Cursor); err != nil {
+			return nil, endpoint.InvalidCursor("query/cursor")
+		}
+	}
+	list, err := a.Jobs.List(ctx, endpoint.Caller(ctx).Org.ID, f, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	out := &listOutput{}
+	if len(list) > in.Limit {
+		list = list[:in.Limit]
+		out.Body.NextCursor = endpoint.NilIfEmpty(string(list[in.Limit-1].ID))
+	}
+	out.Body.Jobs = make([]contract.Job, len(list))
+	for i := range list {
+		out.Body.Jobs[i] = a.Jobs.View(&list[i], a.Now())
+	}
+	return out, nil
+}
+
+func (a operations) get(ctx context.Context, in *getInput) (*jobOutput, error) {
+	wait, err := endpoint.Wait(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	return a.view(a.Jobs.Await(ctx, endpoint.Caller(ctx).Org.ID, in.ID, wait))
+}
+
+func (a operations) cancel(ctx context.Context, in *JobInput) (*jobOutput, error) {
+	return a.view(a.Jobs.Cancel(ctx, endpoint.Caller(ctx).Org.ID, endpoint.By(ctx), in.ID))
+}
