@@ -59,8 +59,9 @@ function session(got) {
   }
 }
 const evil = () => problem(500, 'internal', text, { title: text, instance: text })
+// States without content, and the pages of operators that show only what the service writes (keys, jobs).
 const skip =
-  /-(slow|one|many|refused|none|nomatch|missing|live|noplatform|quota)$|^overview-retried|^(ops:)?notfound|^ops:keys|-failed$/
+  /-(slow|one|many|refused|none|nomatch|missing|live|noplatform|quota)$|^overview-retried|^(ops:)?notfound|^ops:(keys|jobs)$|-failed$/
 const only = process.env.ONLY?.split(',')
 const all = [
   ...[...accounts, ...observe, ...manage].map((c) => ['/app', ...c]),
