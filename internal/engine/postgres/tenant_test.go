@@ -200,33 +200,3 @@ func TestGrantRefusesRolesThatSeeEverything(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkTenant compares a read by primary key with and without row-level security, on one connection: on the bare
-// pool as the owner, with the setting as the owner, and as a node. The last two differ by the policy.
-func BenchmarkTenant(b *testing.B) {
-	owner := testenv.Postgres(b)
-	_, err := owner.Exec(b.Context(), `INSERT INTO audit_head (org_id, seq, hash)
-		SELECT 'org_' || n, n, '' FROM generate_series(1, 10000) n`)
-	must.OK(b, err)
-	node := asNode(b, owner)
-	const query = "SELECT seq FROM audit_head WHERE org_id = $1"
-	ctx := postgres.WithOrg(b.Context(), "org_77")
-	for name, q := range map[string]interface {
-		QueryRow(context.Context, string, ...any) pgx.Row
-	}{"bare": owner.Pool(), "setting": owner, "node": node} {
-		b.Run(name, func(b *testing.B) {
-			var seq int64
-			for b.Loop() {
-				must.OK(b, q.QueryRow(ctx, query, "org_77").Scan(&seq))
-			}
-		})
-	}
-	for name, db := range map[string]*postgres.DB{"setting": owner, "node": node} {
-		b.Run("tx/"+name, func(b *testing.B) {
-			var seq int64
-			for b.Loop() {
-				must.OK(b, db.Tx(ctx, func(tx postgres.Tx) error { return tx.QueryRow(ctx, query, "org_77").Scan(&seq) }))
-			}
-		})
-	}
-}
