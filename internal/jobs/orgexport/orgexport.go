@@ -7,6 +7,7 @@
 package orgexport
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,8 +36,12 @@ const (
 	kindEvent  = "event"
 )
 
-// pageRows is how many rows one query reads.
-const pageRows = 500
+// pageRows is how many rows one query reads, and pageEvents how many events: those can have 240 KB each.
+const pageRows, pageEvents = 500, 100
+
+// percentOfTables is how much of the progress are the tables. The events are most of the work, and their progress counts the
+// accounts.
+const percentOfTables = 10
 
 // Deps are the dependencies of an Exporter.
 type Deps struct {
@@ -86,10 +91,13 @@ func check(_ json.RawMessage, r job.Rights) error {
 type checkpoint struct {
 	// Step counts the steps that are done.
 	Step int `json:"step"`
-	// After is the last row of the step that is done; nil at its beginning.
+	// Group is the group of the table that the step is at; empty for its first.
+	Group string `json:"group,omitempty"`
+	// After is the last row of the step that is done; nil at its beginning, or at that of the group.
 	After []string `json:"after,omitempty"`
-	// Seq is the last event that is done of the source after After.
-	Seq int64 `json:"seq,omitempty"`
+	// Source is the source of events that was being exported, and Seq its last event that is done.
+	Source string `json:"source,omitempty"`
+	Seq    int64  `json:"seq,omitempty"`
 }
 
 // line is a line of the result.
@@ -104,10 +112,9 @@ func (e *Exporter) run(ctx context.Context, r *job.Run) error {
 	if err := r.Checkpoint(&at); err != nil {
 		return err
 	}
-	// The events are the last step, and most of the work.
-	steps := len(tables) + 2
+	steps := len(tables) + 2 // the last one is the events
 	for ; at.Step < steps; at = (checkpoint{Step: at.Step + 1}) {
-		r.Progress.Percent = 100 * at.Step / steps
+		r.Progress.Percent = max(r.Progress.Percent, percentOfTables*at.Step/steps)
 		var err error
 		switch {
 		case at.Step < len(tables):
@@ -134,12 +141,50 @@ func (e *Exporter) exportTable(ctx context.Context, r *job.Run, t *table, at che
 	if err != nil {
 		return err
 	}
-	page := postgres.Page{
-		Table: t.name, Column: "org_id", Value: string(r.Org), Columns: t.columns, Order: t.order, After: at.After, Limit: pageRows,
+	if t.group == "" {
+		return e.exportRows(ctx, r, t, types, at)
 	}
-	if t.org != "" {
-		page.Column = t.org
+	for {
+		if at.Group == "" || at.After == nil {
+			if at.Group, err = e.deps.DB.ReadNext(ctx, t.name, t.group, at.Group, t.rowsOf(r.Org)); err != nil || at.Group == "" {
+				return err
+			}
+		}
+		if err := e.exportRows(ctx, r, t, types, at); err != nil {
+			return err
+		}
+		at.After = nil
+		if err := r.Save(ctx, at); err != nil {
+			return err
+		}
 	}
+}
+
+// rowsOf returns the condition for the rows of an organisation.
+func (t *table) rowsOf(owner id.Org) []postgres.Equal {
+	return []postgres.Equal{{Column: cmp.Or(t.org, "org_id"), Value: string(owner)}}
+}
+
+// page returns the page of a table after a checkpoint.
+func (t *table) page(owner id.Org, at checkpoint) postgres.Page {
+	page := postgres.Page{Table: t.name, Where: t.rowsOf(owner), Columns: t.columns, Order: t.order, After: at.After, Limit: pageRows}
+	if t.group != "" {
+		page.Where = append(page.Where, postgres.Equal{Column: t.group, Value: at.Group})
+	}
+	return page
+}
+
+// sourcesPage returns the page of an organisation's sources of events after one of them.
+func sourcesPage(owner id.Org, after []string) postgres.Page {
+	return postgres.Page{
+		Table: "event_source", Where: []postgres.Equal{{Column: "org_id", Value: string(owner)}}, Columns: []string{"source"},
+		Order: []string{"source"}, After: after, Limit: pageRows,
+	}
+}
+
+// exportRows exports the rows of a table, or of one group of it, from a checkpoint.
+func (e *Exporter) exportRows(ctx context.Context, r *job.Run, t *table, types map[string]string, at checkpoint) error {
+	page := t.page(r.Org, at)
 	for {
 		rows, err := e.deps.DB.ReadPage(ctx, page, types)
 		if err != nil {
@@ -154,7 +199,7 @@ func (e *Exporter) exportTable(ctx context.Context, r *job.Run, t *table, at che
 			return nil
 		}
 		page.After = rows[len(rows)-1].Position
-		if err := r.Save(ctx, checkpoint{Step: at.Step, After: page.After}); err != nil {
+		if err := r.Save(ctx, checkpoint{Step: at.Step, Group: at.Group, After: page.After}); err != nil {
 			return err
 		}
 	}
@@ -258,46 +303,50 @@ func (e *Exporter) exportEvents(ctx context.Context, r *job.Run, at checkpoint) 
 	if err != nil {
 		return err
 	}
-	page := postgres.Page{
-		Table: "event_source", Column: "org_id", Value: string(r.Org), Columns: []string{"source"}, Order: []string{"source"},
-		After: at.After, Limit: pageRows,
+	next := func(source string, seq int64) error {
+		if err := e.exportSource(ctx, r, checkpoint{Step: at.Step, Source: source, Seq: seq}); err != nil {
+			return err
+		}
+		if event.IsAccount(source) && r.Progress.AccountsDone < r.Progress.AccountsTotal {
+			r.Progress.AccountsDone++
+			r.Progress.Percent = percentOfTables + int((100-percentOfTables)*r.Progress.AccountsDone/r.Progress.AccountsTotal)
+		}
+		at = checkpoint{Step: at.Step, After: []string{source}}
+		return r.Save(ctx, at)
+	}
+	// The source comes first that the run before was at. Those that were added before it since are not in this export.
+	if at.Source != "" {
+		if err := next(at.Source, at.Seq); err != nil {
+			return err
+		}
 	}
 	for {
-		sources, err := e.deps.DB.ReadPage(ctx, page, types)
+		sources, err := e.deps.DB.ReadPage(ctx, sourcesPage(r.Org, at.After), types)
 		if err != nil {
 			return err
 		}
 		for _, row := range sources {
-			source := row.Position[0]
-			if err := e.exportSource(ctx, r, source, at); err != nil {
-				return err
-			}
-			if event.IsAccount(source) && r.Progress.AccountsDone < r.Progress.AccountsTotal {
-				r.Progress.AccountsDone++
-			}
-			at = checkpoint{Step: at.Step, After: row.Position}
-			if err := r.Save(ctx, at); err != nil {
+			if err := next(row.Position[0], 0); err != nil {
 				return err
 			}
 		}
 		if len(sources) < pageRows {
 			return nil
 		}
-		page.After = at.After
 	}
 }
 
 // exportSource writes the events of a source after a checkpoint.
-func (e *Exporter) exportSource(ctx context.Context, r *job.Run, source string, at checkpoint) error {
+func (e *Exporter) exportSource(ctx context.Context, r *job.Run, at checkpoint) error {
 	for {
 		// The key is looked up before the events are opened: without it they have no content.
-		account := id.Account(source)
-		if has, err := hasKey(ctx, r, source); err != nil {
+		account := id.Account(at.Source)
+		if has, err := hasKey(ctx, r, at.Source); err != nil {
 			return err
 		} else if !has {
 			account = ""
 		}
-		events, err := e.deps.Events.After(ctx, r.Org, source, at.Seq, time.Time{}, pageRows)
+		events, err := e.deps.Events.After(ctx, r.Org, at.Source, at.Seq, time.Time{}, pageEvents)
 		if err != nil {
 			return err
 		}
@@ -306,12 +355,12 @@ func (e *Exporter) exportSource(ctx context.Context, r *job.Run, source string, 
 				return err
 			}
 			at.Seq = events[i].Seq
+			if err := r.Save(ctx, at); err != nil {
+				return err
+			}
 		}
-		if len(events) < pageRows {
+		if len(events) < pageEvents {
 			return nil
-		}
-		if err := r.Save(ctx, at); err != nil {
-			return err
 		}
 	}
 }

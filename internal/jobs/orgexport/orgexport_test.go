@@ -3,6 +3,7 @@ package orgexport_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -136,20 +137,25 @@ func (f *fixture) exec(sql string, args ...any) {
 	must.OK(f.t, err)
 }
 
-// addEvent stores an event of an account as ingest does.
+// addEvent stores an event of an account, or of an organisation, as ingest does.
 func (f *fixture) addEvent(owner id.Org, of id.Account, text string) {
 	f.t.Helper()
 	ctx, now := f.t.Context(), f.Clock.Now()
 	today := postgres.DayOf(now)
 	must.OK(f.t, postgres.NewDays(f.DB, "event", slog.New(slog.DiscardHandler)).Make(ctx, today, today+1))
 	one := id.New[id.Event]()
-	body := fmt.Sprintf(`{"id":%q,"event":"message","accountId":%q,"data":{"text":%q}}`, one, of, text)
-	sealed, err := f.Seal.SealBytes(ctx, seal.Address{Org: owner, Holder: string(of), Purpose: seal.PurposeEvent, Version: 1}, []byte(body))
-	must.OK(f.t, err)
-	f.exec(`INSERT INTO event (at, seq, org_id, source, id, kind, upstream_id, body) VALUES ($1, 1, $2, $3, $4, 'message', '', $5)`,
-		now, owner, of, one, append([]byte{1}, sealed...))
-	f.exec(`INSERT INTO event_source (org_id, source, bucket, last_seq, last_at) VALUES ($1, $2, 1, 1, $3)
-		ON CONFLICT (source) DO UPDATE SET last_seq = 1`, owner, of, now)
+	var seq int64
+	must.OK(f.t, f.DB.Pool().QueryRow(ctx, "SELECT coalesce(max(seq), 0) + 1 FROM event WHERE source = $1", of).Scan(&seq))
+	body := fmt.Appendf(nil, `{"id":%q,"event":"message","accountId":%q,"data":{"text":%q}}`, one, of, text)
+	if event.IsAccount(string(of)) {
+		sealed, err := f.Seal.SealBytes(ctx, seal.Address{Org: owner, Holder: string(of), Purpose: seal.PurposeEvent, Version: seq}, body)
+		must.OK(f.t, err)
+		body = append([]byte{1}, sealed...)
+	}
+	f.exec(`INSERT INTO event (at, seq, org_id, source, id, kind, upstream_id, body) VALUES ($1, $6, $2, $3, $4, 'message', '', $5)`,
+		now, owner, of, one, body, seq)
+	f.exec(`INSERT INTO event_source (org_id, source, bucket, last_seq, last_at) VALUES ($1, $2, 1, $4, $3)
+		ON CONFLICT (source) DO UPDATE SET last_seq = $4`, owner, of, now, seq)
 }
 
 // addDelivery stores a delivery with the beginning of a response, as package webhook does.
@@ -325,6 +331,98 @@ func TestEveryColumnIsExportedOrWithheld(t *testing.T) {
 	}
 	if len(exported) > 0 {
 		t.Errorf("%v are no tables of tenants", slices.Collect(maps.Keys(exported)))
+	}
+}
+
+// A run that ends at any checkpoint is continued without a line missing or written twice, also if an account connects and
+// sorts before the source of events that the run was at.
+func TestAnExportContinuesWhereItStood(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	mine := f.newTenant("mine")
+	for n := range 4 {
+		f.addEvent(mine.owner, id.Account(mine.owner), fmt.Sprintf("event %d of the organisation", n))
+		f.addEvent(mine.owner, mine.kept.ID, fmt.Sprintf("event %d of the account", n))
+		f.addDelivery(mine.owner, mine.kept.ID, fmt.Sprintf("snippet %d", n))
+	}
+	// A node that stops makes every run end with its next checkpoint.
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	must.OK(t, f.jobs.Run(stopped))
+	j, err := f.jobs.Start(t.Context(), mine.caller, accounttest.By("job.start"), job.Draft{Kind: orgexport.Name, Params: struct{}{}})
+	must.OK(t, err)
+	connected, runs, percent := false, 0, 0
+	for ; j.State != job.Completed; runs++ {
+		must.OK(t, f.jobs.Take(t.Context(), mine.owner, j.ID))
+		if j, err = f.jobs.Get(t.Context(), mine.owner, string(j.ID)); err != nil || j.State == job.Failed || j.Progress.Percent < percent {
+			t.Fatalf("the export is %s at %d %% after %d %%: %s, %v", j.State, j.Progress.Percent, percent, j.ErrorDetail, err)
+		}
+		percent = j.Progress.Percent
+		var source string
+		must.OK(t, f.DB.Pool().QueryRow(t.Context(), "SELECT coalesce(checkpoint->>'source', '') FROM job WHERE id = $1", j.ID).Scan(&source))
+		if source == string(mine.owner) && !connected {
+			connected = true
+			added := f.Connect(f.Connected(mine.owner, "3"))
+			for range 3 {
+				f.addEvent(mine.owner, added.ID, "event of the account that was added")
+			}
+		}
+	}
+	if !connected {
+		t.Fatal("no run ended within the events of the organisation")
+	}
+	t.Logf("%d runs", runs)
+	text, kinds := f.read(j)
+	for n := range 4 {
+		for _, want := range []string{"event %d of the organisation", "event %d of the account", "snippet %d"} {
+			if found := strings.Count(text, fmt.Sprintf(`"`+want+`"`, n)); found != 1 {
+				t.Errorf(want+" is there %d times", n, found)
+			}
+		}
+	}
+	var events int
+	must.OK(t, f.DB.Pool().QueryRow(t.Context(), "SELECT count(*) FROM event WHERE org_id = $1", mine.owner).Scan(&events))
+	if n := kinds["event"]; n < events-3 || n > events {
+		t.Errorf("%d of %d events are in it", n, events)
+	}
+}
+
+// sortNode finds a sort of all rows in a plan. An incremental sort only sorts rows that are equal in the columns of an index.
+var sortNode = regexp.MustCompile(`(?m)^\s*(->\s+)?Sort\s+\(`)
+
+// A page of a large table is read in the order of an index: a query that sorts what is left would take longer with every
+// page of a large organisation.
+func TestPagesAreReadInTheOrderOfAnIndex(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	for _, page := range orgexport.Pages() {
+		var partitioned bool
+		must.OK(t, db.Pool().QueryRow(t.Context(),
+			"SELECT EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = to_regclass($1))", page.Table).Scan(&partitioned))
+		if partitioned {
+			today := postgres.DayOf(time.Now())
+			must.OK(t, postgres.NewDays(db, page.Table, slog.New(slog.DiscardHandler)).Make(t.Context(), today, today+2))
+		}
+		types, err := db.Columns(t.Context(), page.Table)
+		must.OK(t, err)
+		sql, args, err := page.Statement(types)
+		must.OK(t, err)
+		var plan []string
+		must.OK(t, db.Tx(t.Context(), func(tx postgres.Tx) error {
+			for _, way := range []string{"seqscan", "bitmapscan", "sort"} { // only if nothing else is possible
+				if _, err := tx.Exec(t.Context(), "SET LOCAL enable_"+way+" = off"); err != nil {
+					return err
+				}
+			}
+			rows, err := tx.Query(t.Context(), "EXPLAIN "+sql, args...)
+			if err == nil {
+				plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			}
+			return err
+		}))
+		if text := strings.Join(plan, "\n"); sortNode.MatchString(text) {
+			t.Errorf("%s is sorted:\n%s", page.Table, text)
+		}
 	}
 }
 

@@ -18,8 +18,11 @@ type table struct {
 	org string
 	// columns are exported. Their names become camelCase.
 	columns []string
-	// order are columns that differ in all rows of an organisation.
+	// order are columns that differ in all rows of an organisation, or of a group. An index has them in this order, so that no
+	// page sorts what is left.
 	order []string
+	// group is a column of text that an index has before order. The groups are exported one after the other. Empty for none.
+	group string
 	// account is the column with the account whose key seals the lines; empty if they have nothing that came from an account.
 	account string
 	// personal are columns with what came from an account. They are null once it is deleted.
@@ -157,7 +160,7 @@ var tables = []table{
 		withheld: reasons(internal, "bucket", "gen", "moved", "head_tries", "head_since"),
 	},
 	{
-		name: "webhook_delivery", kind: "delivery", order: []string{"at", "id"}, account: "account_id", open: openSnippet,
+		name: "webhook_delivery", kind: "delivery", group: "account_id", order: []string{"at", "id"}, account: "account_id", open: openSnippet,
 		columns: []string{
 			"id", "at", "account_id", "event_id", "seq", "kind", "attempt", "cause", "status", "delivered", "took_us", "error", "snippet",
 		},
