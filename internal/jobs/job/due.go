@@ -16,8 +16,8 @@ const (
 	dueEvery, dueRows = 2 * time.Second, 50
 	// startWithin is how long a run may wait in the queue before it is taken for lost.
 	startWithin = 10 * time.Second
-	// deleteAgain is when the deletion of a result that failed is repeated.
-	deleteAgain = 5 * time.Minute
+	// handleAgain is when what failed for a job is repeated: the deletion of its result, or reading its row.
+	handleAgain = 5 * time.Minute
 )
 
 // Run handles jobs that are due until ctx ends. Then the runs of this node end with their next checkpoint.
@@ -71,10 +71,15 @@ func (s *Jobs) handleSome(ctx context.Context) (handled int, expired []Job, err 
 		handled = len(rows)
 		for _, row := range rows {
 			j, err := fromRow(row, nil)
-			if err == nil {
-				err = s.handleDue(ctx, tx, &j, now)
-			}
 			if err != nil {
+				// Perhaps a newer version wrote it. It must not keep the other jobs waiting.
+				s.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot read job", slog.String(logkey.JobID, string(row.ID)), slog.Any(logkey.Error, err))
+				if err := db.New(tx).Wake(ctx, db.WakeParams{OrgID: row.OrgID, ID: row.ID, WakeAt: now.Add(handleAgain)}); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := s.handleDue(ctx, tx, &j, now); err != nil {
 				return fmt.Errorf("job %s: %w", row.ID, err)
 			}
 			if j.State.IsOver() && j.ExpiredAt == nil {
@@ -97,7 +102,7 @@ func (s *Jobs) handleDue(ctx context.Context, tx postgres.Tx, j *Job, now time.T
 		return s.enqueue(ctx, tx, j.Org, j.ID)
 	case j.ExpiredAt == nil:
 		// deleteResult follows. If it fails, it is repeated.
-		return q.Wake(ctx, db.WakeParams{OrgID: j.Org, ID: j.ID, WakeAt: now.Add(deleteAgain)})
+		return q.Wake(ctx, db.WakeParams{OrgID: j.Org, ID: j.ID, WakeAt: now.Add(handleAgain)})
 	default:
 		return q.Drop(ctx, db.DropParams{OrgID: j.Org, ID: j.ID})
 	}

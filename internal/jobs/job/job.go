@@ -211,9 +211,12 @@ func (s *Jobs) View(j *Job, now time.Time) contract.Job {
 	return v
 }
 
+// estimateFrom is the progress in percent from which the rest can be estimated.
+const estimateFrom = 10
+
 // estimate extrapolates from the time that the job has taken so far.
 func (j *Job) estimate(now time.Time) *int {
-	if j.State.IsOver() || j.StartedAt == nil || j.Progress.Percent <= 0 {
+	if j.State.IsOver() || j.StartedAt == nil || j.Progress.Percent <= estimateFrom {
 		return nil
 	}
 	left := int(now.Sub(*j.StartedAt).Seconds() * float64(100-j.Progress.Percent) / float64(j.Progress.Percent))

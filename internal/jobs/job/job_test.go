@@ -24,6 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/objects"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
+	"github.com/stagedoor/stagedoor/internal/jobs/job/internal/db"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
@@ -46,6 +47,8 @@ type fixture struct {
 	// work is what jobs of the kind "test" do.
 	work func(ctx context.Context, r *job.Run) error
 	jobs *job.Jobs
+	// renewals makes the runs renew their leases.
+	renewals chan time.Time
 }
 
 // queue counts the runs that are enqueued, and starts none.
@@ -58,7 +61,7 @@ func (q *queue) InsertTx(context.Context, postgres.Tx, river.JobArgs, *river.Ins
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{Fixture: accounttest.New(t, accounttest.Engines{}, nil), t: t, queue: &queue{}}
+	f := &fixture{Fixture: accounttest.New(t, accounttest.Engines{}, nil), t: t, queue: &queue{}, renewals: make(chan time.Time)}
 	f.Orgs = org.New(org.Deps{DB: f.DB, Audit: f.Audit, Jobs: testenv.NoJobs{}, Announce: f.Limits, Now: f.Clock.Now})
 	f.keys = apikey.New(apikey.Deps{
 		DB: f.DB, Orgs: f.Orgs, Audit: f.Audit, Outbox: f.Outbox, Troubled: func() time.Time { return time.Time{} }, Now: f.Clock.Now,
@@ -91,7 +94,7 @@ type store interface {
 	Delete(ctx context.Context, org id.Org, folder string) error
 }
 
-// node returns the service of a node. Its tickers never tick, so that a test decides when leases end.
+// node returns the service of a node. Only renewals tick, so that a test decides when leases end.
 func (f *fixture) node(process string, s store) *job.Jobs {
 	return job.New(job.Deps{
 		Config: job.Config{PublicURL: "https://api.test", Process: process},
@@ -100,7 +103,13 @@ func (f *fixture) node(process string, s store) *job.Jobs {
 			Name: "test", MaxOpen: 3, Check: func(json.RawMessage, job.Rights) error { return nil },
 			Run: func(ctx context.Context, r *job.Run) error { return f.work(ctx, r) },
 		}},
-		Ticker: func(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }, Log: slog.New(slog.DiscardHandler),
+		Ticker: func(every time.Duration) (<-chan time.Time, func()) {
+			if every == 5*time.Second {
+				return f.renewals, func() {}
+			}
+			return nil, func() {}
+		},
+		Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -130,11 +139,7 @@ func (f *fixture) requireState(j job.Job, want job.State) job.Job {
 // result reads the lines of a job's result.
 func (f *fixture) result(j job.Job) []string {
 	f.t.Helper()
-	packed := f.packed(j)
-	if len(packed) == 0 {
-		return nil
-	}
-	r, err := gzip.NewReader(bytes.NewReader(packed))
+	r, err := gzip.NewReader(bytes.NewReader(f.packed(j)))
 	must.OK(f.t, err)
 	var lines []string
 	scan := bufio.NewScanner(r)
@@ -146,6 +151,7 @@ func (f *fixture) result(j job.Job) []string {
 	return lines
 }
 
+// packed reads a job's result, which is always a gzip file.
 func (f *fixture) packed(j job.Job) []byte {
 	f.t.Helper()
 	now := f.get(j)
@@ -327,14 +333,17 @@ func TestCancelEndsAJob(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	waiting := f.start()
-	if _, err := f.jobs.Cancel(t.Context(), f.owner, accounttest.By("job.cancel"), string(waiting.ID)); err != nil {
+	if _, err := f.jobs.Cancel(t.Context(), f.caller, accounttest.By("job.cancel"), string(waiting.ID)); err != nil {
 		t.Fatal(err)
 	}
 	f.requireState(waiting, job.Cancelled)
+	if got := f.result(waiting); len(got) != 0 {
+		t.Errorf("the result of a job that never ran has %d lines", len(got))
+	}
 	var running job.Job
 	f.work = steps(3, func(step int) error {
 		if step == 1 {
-			_, err := f.jobs.Cancel(t.Context(), f.owner, accounttest.By("job.cancel"), string(running.ID))
+			_, err := f.jobs.Cancel(t.Context(), f.caller, accounttest.By("job.cancel"), string(running.ID))
 			return err
 		}
 		return nil
@@ -347,11 +356,11 @@ func TestCancelEndsAJob(t *testing.T) {
 	if got := letters(f.result(running)); got != "a" {
 		t.Errorf("the result has %s", got)
 	}
-	again, err := f.jobs.Cancel(t.Context(), f.owner, accounttest.By("job.cancel"), string(running.ID))
+	again, err := f.jobs.Cancel(t.Context(), f.caller, accounttest.By("job.cancel"), string(running.ID))
 	if err != nil || again.State != job.Cancelled || len(f.events()) != 0 {
 		t.Errorf("cancelled again: %v %v, events %v", again.State, err, f.events())
 	}
-	if _, err := f.jobs.Cancel(t.Context(), f.Org(), audit.By{}, string(running.ID)); !errors.Is(err, problem.JobNotFound.New("")) {
+	if _, err := f.jobs.Cancel(t.Context(), f.newCaller(f.Org()), audit.By{}, string(running.ID)); !errors.Is(err, problem.JobNotFound.New("")) {
 		t.Errorf("another organisation cancels it: %v", err)
 	}
 }
@@ -547,8 +556,10 @@ func TestASuspendedOrganisationsJobsWait(t *testing.T) {
 	j := f.start()
 	_, err := f.DB.Exec(t.Context(), "UPDATE org SET suspended_at = now() WHERE id = $1", f.owner)
 	must.OK(t, err)
-	must.OK(t, f.jobs.Take(t.Context(), f.owner, j.ID))
-	f.requireState(j, job.Running)
+	for range 50 { // more often than a job may fail
+		must.OK(t, f.jobs.Take(t.Context(), f.owner, j.ID))
+		f.requireState(j, job.Running)
+	}
 	_, err = f.DB.Exec(t.Context(), "UPDATE org SET suspended_at = NULL WHERE id = $1", f.owner)
 	must.OK(t, err)
 	must.OK(t, f.jobs.Take(t.Context(), f.owner, j.ID))
@@ -566,7 +577,7 @@ func TestOpenJobsAreLimited(t *testing.T) {
 	if _, err := f.jobs.Start(t.Context(), f.caller, accounttest.By("job.start"), draft); !errors.Is(err, problem.LimitReached.New("")) {
 		t.Errorf("a job beyond the limit: %v", err)
 	}
-	_, err := f.jobs.Cancel(t.Context(), f.owner, accounttest.By("job.cancel"), string(first.ID))
+	_, err := f.jobs.Cancel(t.Context(), f.caller, accounttest.By("job.cancel"), string(first.ID))
 	must.OK(t, err)
 	f.start()
 	if _, err := f.node("none", nil).Start(t.Context(), f.caller, accounttest.By("job.start"), draft); err == nil {
@@ -581,5 +592,77 @@ func TestOpenJobsAreLimited(t *testing.T) {
 	}
 	if others, err := f.jobs.List(t.Context(), f.Org(), job.Filter{}, 10); err != nil || len(others) != 0 {
 		t.Errorf("another organisation has %d jobs, %v", len(others), err)
+	}
+}
+
+// A run that lives keeps its job, however long it takes.
+func TestALongRunKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other := f.node("two", f.store)
+	var j job.Job
+	f.work = steps(3, func(int) error {
+		for range 2 { // the second value is received after the first has been handled
+			f.renewals <- time.Time{}
+		}
+		f.Clock.Advance(15 * time.Second)
+		return other.Take(t.Context(), f.owner, j.ID)
+	})
+	j = f.start()
+	must.OK(t, f.jobs.Take(t.Context(), f.owner, j.ID))
+	f.requireState(j, job.Completed)
+	if got := letters(f.result(j)); got != "abc" {
+		t.Errorf("the result has %q", got)
+	}
+}
+
+// A renewal that arrives after the run has given the job back does not keep the next one from it.
+func TestALateRenewalChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.work = func(context.Context, *job.Run) error { return errDown }
+	j := f.start()
+	if err := f.jobs.Take(t.Context(), f.owner, j.ID); !errors.Is(err, errDown) {
+		t.Fatal(err)
+	}
+	until := f.Clock.Now().Add(time.Hour)
+	n, err := db.New(f.DB).Renew(t.Context(), db.RenewParams{OrgID: f.owner, ID: j.ID, Epoch: 1, LeaseEnd: &until})
+	if err != nil || n != 0 {
+		t.Errorf("%d leases were renewed, %v", n, err)
+	}
+}
+
+// A row that this version cannot read keeps no other job waiting.
+func TestARowThatCannotBeReadIsSkipped(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	bad, good := f.start(), f.start()
+	_, err := f.DB.Exec(t.Context(), "UPDATE job SET asked_by = '7', wake_at = 'epoch' WHERE id = $1", bad.ID)
+	must.OK(t, err)
+	f.Clock.Advance(time.Minute)
+	must.OK(t, f.jobs.Due(t.Context()))
+	if n := f.queue.runs.Load(); n != 3 { // both were enqueued when they started
+		t.Errorf("%d runs were enqueued", n)
+	}
+	f.work = steps(1, func(int) error { return nil })
+	must.OK(t, f.jobs.Take(t.Context(), f.owner, good.ID))
+	f.requireState(good, job.Completed)
+}
+
+// A node that does not know a kind of job neither runs it, nor serves its result, nor cancels it.
+func TestUnknownKindsAreLeftToOtherNodes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.work = steps(1, func(int) error { return nil })
+	j := f.start()
+	_, err := f.DB.Exec(t.Context(), "UPDATE job SET kind = 'newer' WHERE id = $1", j.ID)
+	must.OK(t, err)
+	must.OK(t, f.jobs.Take(t.Context(), f.owner, j.ID))
+	f.requireState(j, job.Running)
+	if err := f.jobs.CheckRights(t.Context(), f.caller, new(f.get(j))); !errors.Is(err, problem.ServiceUnavailable.New("")) {
+		t.Errorf("reading its result: %v", err)
+	}
+	if _, err := f.jobs.Cancel(t.Context(), f.caller, audit.By{}, string(j.ID)); !errors.Is(err, problem.ServiceUnavailable.New("")) {
+		t.Errorf("cancelling it: %v", err)
 	}
 }

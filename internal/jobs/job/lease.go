@@ -138,13 +138,13 @@ func (s *Jobs) settle(ctx context.Context, j *Job, err error) error {
 	case isRefused:
 		failed = s.end(ctx, j, Failed, refused.because)
 	case errors.Is(err, errYield), errors.Is(err, seal.ErrShredded): // an account was deleted in the meantime
-		failed = s.release(ctx, j, 0)
+		failed = s.release(ctx, j, 0, false)
 	case errors.Is(err, errHold):
-		failed = s.release(ctx, j, holdFor)
+		failed = s.release(ctx, j, holdFor, false)
 	case j.tries >= maxTries:
 		failed = errors.Join(err, s.end(ctx, j, Failed, problem.Internal.New("The job failed too often. The service's log says why.")))
 	default:
-		failed = errors.Join(err, s.release(ctx, j, min(longestPause, time.Duration(j.tries*j.tries)*2*time.Second)))
+		failed = errors.Join(err, s.release(ctx, j, min(longestPause, time.Duration(j.tries*j.tries)*2*time.Second), true))
 	}
 	if errors.Is(failed, errLost) {
 		return nil
@@ -160,8 +160,8 @@ func (s *Jobs) end(ctx context.Context, j *Job, state State, because *problem.Er
 	})
 }
 
-// release gives a job back. Another run continues after a pause.
-func (s *Jobs) release(ctx context.Context, j *Job, pause time.Duration) error {
+// release gives a job back. Another run continues after a pause. hasFailed says whether the run counts as a try.
+func (s *Jobs) release(ctx context.Context, j *Job, pause time.Duration, hasFailed bool) error {
 	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		now, err := s.deps.DB.Now(ctx, tx)
 		if err != nil {
@@ -171,7 +171,9 @@ func (s *Jobs) release(ctx context.Context, j *Job, pause time.Duration) error {
 		if pause > 0 {
 			wake = now.Add(pause)
 		}
-		n, err := db.New(tx).Release(ctx, db.ReleaseParams{OrgID: j.Org, ID: j.ID, Epoch: j.epoch, State: string(Running), WakeAt: wake})
+		n, err := db.New(tx).Release(ctx, db.ReleaseParams{
+			OrgID: j.Org, ID: j.ID, Epoch: j.epoch, State: string(Running), WakeAt: wake, HasFailed: hasFailed,
+		})
 		if err != nil || n == 0 {
 			return errors.Join(err, lostUnless(n))
 		}

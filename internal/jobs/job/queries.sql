@@ -24,8 +24,9 @@ WHERE org_id = @org_id AND id = @id AND state IN ('queued', 'running', 'paused_b
 RETURNING *;
 
 -- name: Renew :execrows
+-- A lease that the run has given back is not renewed: the job would wait for its end.
 UPDATE job SET lease_end = @lease_end, wake_at = @lease_end
-WHERE org_id = @org_id AND id = @id AND epoch = @epoch AND state = 'running';
+WHERE org_id = @org_id AND id = @id AND epoch = @epoch AND state = 'running' AND lease_end IS NOT NULL;
 
 -- name: Save :execrows
 UPDATE job SET checkpoint = @checkpoint, parts = @parts, accounts_done = @accounts_done, accounts_total = @accounts_total, items = @items,
@@ -33,8 +34,9 @@ UPDATE job SET checkpoint = @checkpoint, parts = @parts, accounts_done = @accoun
 WHERE org_id = @org_id AND id = @id AND epoch = @epoch AND state = 'running';
 
 -- name: Release :execrows
--- Ends a lease before the job is over.
-UPDATE job SET state = @state, holder = '', lease_end = NULL, wake_at = @wake_at
+-- Ends a lease before the job is over. A try in which nothing failed is not counted.
+UPDATE job SET state = @state, holder = '', lease_end = NULL, wake_at = @wake_at,
+    tries = CASE WHEN @has_failed::boolean THEN tries ELSE greatest(tries - 1, 0) END
 WHERE org_id = @org_id AND id = @id AND epoch = @epoch AND state = 'running';
 
 -- name: Finish :one

@@ -77,9 +77,21 @@ func (s *Jobs) Result(ctx context.Context, j *Job) (*Result, error) {
 			from += b.Sealed
 		}
 	}
+	if r.size == 0 {
+		r.text, r.size = emptyFile, int64(len(emptyFile))
+	}
 	r.Tag = fmt.Sprintf(`"%s-%d-%d"`, j.ID, len(r.index), r.size)
 	return r, nil
 }
+
+// emptyFile is a result without lines.
+var emptyFile = func() []byte {
+	packed, err := compress(nil)
+	if err != nil {
+		panic(err) // it is written to memory
+	}
+	return packed
+}()
 
 func expired() error {
 	return problem.ResultExpired.New("Results are kept for 7 days after the job is over.")
@@ -136,6 +148,11 @@ func (r *Result) Seek(offset int64, whence int) (int64, error) {
 func (r *Result) Read(into []byte) (int, error) {
 	if r.at >= r.size {
 		return 0, io.EOF
+	}
+	if len(r.index) == 0 {
+		n := copy(into, r.text[r.at:])
+		r.at += int64(n)
+		return n, nil
 	}
 	i := sort.Search(len(r.index), func(i int) bool { return r.index[i].start+r.index[i].Size > r.at })
 	if i != r.loaded {

@@ -117,11 +117,12 @@ func (s *Jobs) rightsOf(ctx context.Context, owner id.Org, who asker) (Rights, e
 	return Rights{Role: m.Role, Scopes: m.Role.Scopes()}, err
 }
 
-// CheckReader returns a problem if a caller may not read the result of a job.
-func (s *Jobs) CheckReader(ctx context.Context, caller *apikey.Principal, j *Job) error {
+// CheckRights returns a problem if a caller may not start a job like this one, and so may neither read its result nor
+// cancel it.
+func (s *Jobs) CheckRights(ctx context.Context, caller *apikey.Principal, j *Job) error {
 	k, ok := s.kind(j.Kind)
 	if !ok {
-		return nil // a kind of a newer version, whose node will check it
+		return problem.ServiceUnavailable.New("This server does not know this kind of job yet.").After(5)
 	}
 	rights, err := s.rightsOf(ctx, caller.Org.ID, asker{Key: caller.Key.ID, Person: caller.Key.Person})
 	if err != nil {
@@ -189,13 +190,18 @@ func (s *Jobs) Await(ctx context.Context, owner id.Org, job string, atMost time.
 	}
 }
 
-// Cancel ends a job. What it has written so far can be read. A job that is over is returned as it is.
-func (s *Jobs) Cancel(ctx context.Context, owner id.Org, by audit.By, job string) (Job, error) {
-	which, err := id.Parse[id.Job](job)
-	if err != nil {
-		return Job{}, notFound()
+// Cancel ends a job for a caller who may start it. What it has written so far can be read. A job that is over is returned
+// as it is.
+func (s *Jobs) Cancel(ctx context.Context, caller *apikey.Principal, by audit.By, job string) (Job, error) {
+	owner := caller.Org.ID
+	j, err := s.Get(ctx, owner, job)
+	if err == nil {
+		err = s.CheckRights(ctx, caller, &j)
 	}
-	var j Job
+	if err != nil {
+		return Job{}, err
+	}
+	which := j.ID
 	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var err error
 		j, err = fromRow(db.New(tx).Lock(ctx, db.LockParams{OrgID: owner, ID: which}))

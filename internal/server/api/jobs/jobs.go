@@ -177,5 +177,5 @@ func (a operations) get(ctx context.Context, in *getInput) (*jobOutput, error) {
 }
 
 func (a operations) cancel(ctx context.Context, in *JobInput) (*jobOutput, error) {
-	return a.view(a.Jobs.Cancel(ctx, endpoint.Caller(ctx).Org.ID, endpoint.By(ctx), in.ID))
+	return a.view(a.Jobs.Cancel(ctx, endpoint.Caller(ctx), endpoint.By(ctx), in.ID))
 }

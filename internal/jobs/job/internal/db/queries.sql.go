@@ -430,23 +430,26 @@ func (q *Queries) Parts(ctx context.Context, arg PartsParams) ([]PartsRow, error
 }
 
 const release = `-- name: Release :execrows
-UPDATE job SET state = $1, holder = '', lease_end = NULL, wake_at = $2
-WHERE org_id = $3 AND id = $4 AND epoch = $5 AND state = 'running'
+UPDATE job SET state = $1, holder = '', lease_end = NULL, wake_at = $2,
+    tries = CASE WHEN $3::boolean THEN tries ELSE greatest(tries - 1, 0) END
+WHERE org_id = $4 AND id = $5 AND epoch = $6 AND state = 'running'
 `
 
 type ReleaseParams struct {
-	State  string
-	WakeAt time.Time
-	OrgID  id.Org
-	ID     id.Job
-	Epoch  int64
+	State     string
+	WakeAt    time.Time
+	HasFailed bool
+	OrgID     id.Org
+	ID        id.Job
+	Epoch     int64
 }
 
-// Ends a lease before the job is over.
+// Ends a lease before the job is over. A try in which nothing failed is not counted.
 func (q *Queries) Release(ctx context.Context, arg ReleaseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, release,
 		arg.State,
 		arg.WakeAt,
+		arg.HasFailed,
 		arg.OrgID,
 		arg.ID,
 		arg.Epoch,
@@ -459,7 +462,7 @@ func (q *Queries) Release(ctx context.Context, arg ReleaseParams) (int64, error)
 
 const renew = `-- name: Renew :execrows
 UPDATE job SET lease_end = $1, wake_at = $1
-WHERE org_id = $2 AND id = $3 AND epoch = $4 AND state = 'running'
+WHERE org_id = $2 AND id = $3 AND epoch = $4 AND state = 'running' AND lease_end IS NOT NULL
 `
 
 type RenewParams struct {
@@ -469,6 +472,7 @@ type RenewParams struct {
 	Epoch    int64
 }
 
+// A lease that the run has given back is not renewed: the job would wait for its end.
 func (q *Queries) Renew(ctx context.Context, arg RenewParams) (int64, error) {
 	result, err := q.db.Exec(ctx, renew,
 		arg.LeaseEnd,
