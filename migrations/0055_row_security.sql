@@ -8,16 +8,18 @@ DECLARE
     tenant record;
 BEGIN
     FOR tenant IN
-        SELECT c.oid::regclass AS name, a.attname AS org
+        SELECT c.oid::regclass AS name, quote_ident(a.attname) AS org, c.relkind = 'p' AS has_days
         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
             AND NOT a.attisdropped AND (a.attname = 'org_id' OR a.attname = 'id' AND c.relname = 'org')
     LOOP
         EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', tenant.name);
-        EXECUTE format(
-            'CREATE POLICY org ON %s USING (%I = current_setting(''stagedoor.org'', true) OR current_setting(''stagedoor.org'', true) = ''*'')',
-            tenant.name, tenant.org
-        );
+        -- The forms differ only in cost (BenchmarkHotQueries). Daily tables are read many rows at a time: a subquery reads the
+        -- setting once. Others are mostly read one row at a time: CASE is planned faster, because OR makes the planner look for indexes.
+        EXECUTE format('CREATE POLICY org ON %s USING (', tenant.name) || replace(CASE
+            WHEN tenant.has_days THEN format('%s = (SELECT current_org) OR (SELECT current_org) = ''*''', tenant.org)
+            ELSE format('CASE WHEN %s = current_org THEN true ELSE current_org = ''*'' END', tenant.org)
+        END, 'current_org', 'current_setting(''stagedoor.org'', true)') || ')';
     END LOOP;
 END
 $$;

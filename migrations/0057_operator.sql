@@ -38,7 +38,7 @@ CREATE TABLE support_access (
 );
 CREATE INDEX support_access_of ON support_access (operator_id, org_id);
 ALTER TABLE support_access ENABLE ROW LEVEL SECURITY;
-CREATE POLICY org ON support_access USING (org_id = current_setting('stagedoor.org', true) OR current_setting('stagedoor.org', true) = '*');
+CREATE POLICY org ON support_access USING (CASE WHEN org_id = current_setting('stagedoor.org', true) THEN true ELSE current_setting('stagedoor.org', true) = '*' END);
 
 -- The access that an offer and a browser belong to, and its operator. Empty in rows of the previous version.
 ALTER TABLE support_offer ADD COLUMN access_id text NOT NULL DEFAULT '', ADD COLUMN operator text NOT NULL DEFAULT '';

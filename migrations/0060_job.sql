@@ -62,7 +62,7 @@ BEGIN
     FOREACH tenant IN ARRAY ARRAY['job', 'job_part'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', tenant);
         EXECUTE format(
-            'CREATE POLICY org ON %I USING (org_id = current_setting(''stagedoor.org'', true) OR current_setting(''stagedoor.org'', true) = ''*'')',
+            'CREATE POLICY org ON %I USING (CASE WHEN org_id = current_setting(''stagedoor.org'', true) THEN true ELSE current_setting(''stagedoor.org'', true) = ''*'' END)',
             tenant
         );
     END LOOP;
