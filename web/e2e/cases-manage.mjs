@@ -225,8 +225,14 @@ export const cases = [
   [
     'settings-deleting',
     '/settings',
-    answers({ org: { suspended: true, purgeAt: '2026-11-25T15:00:00.000Z' } }),
-    { see: 'This organisation is being deleted' },
+    answers({ org: { suspended: true, purgeAt: new Date(Date.now() + 6e8).toISOString() } }),
+    { see: ['This organisation is being deleted', 'until then an owner can restore it'] },
+  ],
+  [
+    'settings-destroying',
+    '/settings',
+    answers({ org: { suspended: true, purgeAt: new Date(Date.now() - 1000).toISOString() } }),
+    { see: 'it can no longer be restored' },
   ],
   ['settings-support', '/settings', answers({ role: 'support' }), { see: 'Your role cannot' }],
   ['settings-failed', '/settings', over(answers(), { '/v1/me': fail }), { see: 'We could not load the organisation' }],

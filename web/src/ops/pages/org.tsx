@@ -66,6 +66,7 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
   const supports = useCan('support')
   const [deleting, setDeleting] = useState(false)
   const [restoring, setRestoring] = useState(false)
+  const final = org.deletion !== undefined && new Date(org.deletion.purgeAt) <= new Date()
   const change = async (method: string, path = '', body?: object) => {
     await call(method, `/admin/v1/orgs/${encodeURIComponent(id)}${path}`, { body })
     await Promise.all([
@@ -93,7 +94,7 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
         hint={<Id id={org.id} />}
         actions={
           <>
-            {!operates ? null : org.deletion ? (
+            {!operates || final ? null : org.deletion ? (
               <Button onClick={() => setRestoring(true)}>Restore</Button>
             ) : (
               <>
@@ -116,8 +117,14 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
       />
       {org.deletion ? (
         <Notice tone="bad" className="mb-4">
-          Deletion requested <Time at={org.deletion.requestedAt} />. Everything is destroyed at{' '}
-          <Time at={org.deletion.purgeAt} as="exact" />; until then it can be restored. All its keys are refused.
+          Deletion requested <Time at={org.deletion.requestedAt} />. All its keys are refused.{' '}
+          {final ? (
+            'Everything is being destroyed, and it can no longer be restored.'
+          ) : (
+            <>
+              Everything is destroyed at <Time at={org.deletion.purgeAt} as="exact" />; until then it can be restored.
+            </>
+          )}
         </Notice>
       ) : org.suspended ? (
         <Notice tone="bad" className="mb-4">
