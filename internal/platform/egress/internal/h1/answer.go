@@ -39,7 +39,7 @@ type Answer struct {
 
 	length  int64
 	chunked bool
-	sized   bool // there was a Content-Length
+	digits  int // of the Content-Length; 0 if there was none
 
 	buf        []byte // bytes from the connection
 	head, tail int    // the header fields are buf[head:tail]
@@ -68,7 +68,7 @@ func (a *Answer) Release(largest int) {
 
 // resetHeader prepares for a header. Informational responses have headers of their own, which do not count.
 func (a *Answer) resetHeader() {
-	a.length, a.chunked, a.sized, a.Coding, a.SetsCookies, a.KeepAlive = unknown, false, false, "", false, 0
+	a.length, a.chunked, a.digits, a.Coding, a.SetsCookies, a.KeepAlive = unknown, false, 0, "", false, 0
 }
 
 // ReadHeader reads to the end of the header and skips informational responses. method is the method of the request.
@@ -185,7 +185,7 @@ func (a *Answer) readFields(from io.Reader, old bool) error {
 			return err
 		}
 	}
-	if a.chunked && a.sized {
+	if a.chunked && a.digits > 0 {
 		a.Last = true // an intermediary may have used the other length, so the end is ambiguous
 	}
 	return nil
@@ -194,12 +194,12 @@ func (a *Answer) readFields(from io.Reader, old bool) error {
 // parseField interprets a header field that concerns the framing, the connection or the coding.
 func (a *Answer) parseField(name, value []byte, old bool) error {
 	switch {
-	case equalFold(name, "Content-Length"): // may be repeated with the same value
+	case equalFold(name, "Content-Length"): // may be repeated with the same digits
 		n, err := strconv.ParseUint(string(value), 10, 63)
-		if err != nil || a.sized && int64(n) != a.length {
+		if err != nil || a.digits > 0 && (int64(n) != a.length || len(value) != a.digits) {
 			return ErrSyntax
 		}
-		a.length, a.sized = int64(n), true
+		a.length, a.digits = int64(n), len(value)
 	case equalFold(name, "Transfer-Encoding"): // only a single chunked, and not in HTTP/1.0
 		if a.chunked || old || !equalFold(value, "chunked") {
 			return ErrSyntax
