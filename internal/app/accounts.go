@@ -100,7 +100,7 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		},
 		DB: eng.db, Orgs: t.orgs, Accounts: list, Seal: t.sealer, Limits: t.limits, Audit: t.audit, Outbox: t.outbox,
 		Jobs: eng.jobs, Bus: eng.bus, Egress: p.egress, Hosted: sessions, Events: ev.store, Switches: op.switches,
-		Platforms: p.registry, Log: n.log, Now: n.clock.Now,
+		Platforms: p.registry, Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	n.loop("attempts", func(ctx context.Context) error {
 		return eng.bus.Subscribe(ctx, connect.Pattern, connects.Heard)

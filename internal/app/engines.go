@@ -7,7 +7,6 @@ import (
 
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -59,19 +58,18 @@ func openEngines(ctx context.Context, n *Node) (eng engines, err error) {
 		return eng, err
 	}
 	n.onClose(eng.db.Close)
-	n.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "stagedoor_postgres_connections_in_use", Help: "PostgreSQL connections that are in use.",
-	}, func() float64 { return float64(eng.db.Pool().Stat().AcquiredConns()) }))
+	n.registry.MustRegister(eng.db.Metrics("main"))
 	eng.keyring = eng.db
 	if n.cfg.Keyring.Reveal() != n.cfg.Database.Reveal() && !n.cfg.Keyring.Empty() {
 		eng.keyring, err = postgres.Open(ctx, postgres.Config{URL: n.cfg.Keyring, MaxConns: n.cfg.MaxConns, Name: name})
 		if err != nil {
 			return eng, fmt.Errorf("STAGEDOOR_KEYRING_URL: %w", err)
 		}
+		n.registry.MustRegister(eng.keyring.Metrics("keyring"))
 		n.onClose(eng.keyring.Close)
 	}
 	if eng.redis, err = redis.Open(redis.Config{
-		URL: n.cfg.Redis, Name: "stagedoord", CAFile: n.cfg.RedisCA, CertFile: n.cfg.RedisCert, KeyFile: n.cfg.RedisKey,
+		URL: n.cfg.Redis, Name: "stagedoord", CAFile: n.cfg.RedisCA, CertFile: n.cfg.RedisCert, KeyFile: n.cfg.RedisKey, Registry: n.registry,
 	}); err != nil {
 		return eng, err
 	}

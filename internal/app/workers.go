@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/erasure"
+	"github.com/stagedoor/stagedoor/internal/app/census"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
@@ -80,6 +81,11 @@ func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work 
 	}
 	n.loop("jobs", func(ctx context.Context) error { return runJobs(ctx, jobs, n.log) })
 	n.loop("work", work.Run)
+	counts := census.New(census.Deps{
+		DB: eng.db, Accounts: a.accounts, Attempts: a.connects, Jobs: work, Outbox: t.outbox, Log: n.log,
+	})
+	n.registry.MustRegister(counts)
+	n.loop("census", counts.Run)
 	n.loop("sweep", func(ctx context.Context) error { return sweep(ctx, op, t, a, n.log) })
 	n.loop("erasure", erasure.New(erasure.Deps{
 		Config: erasure.Config{}, DB: eng.db, Orgs: t.orgs, Accounts: a.accounts, Members: t.members, Seal: t.sealer,

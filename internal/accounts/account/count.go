@@ -23,6 +23,16 @@ func (s *Accounts) CountByState(ctx context.Context, owner id.Org, f Filter) (ma
 	return counts, nil
 }
 
+// CountAll counts the accounts of all organisations by state, for the metrics.
+func (s *Accounts) CountAll(ctx context.Context) (map[State]int64, error) {
+	rows, err := db.New(s.deps.DB).CountAll(ctx)
+	counts := make(map[State]int64, len(rows))
+	for _, row := range rows {
+		counts[State(row.State)] = row.Accounts
+	}
+	return counts, err
+}
+
 // Labels returns the label of each account, or its name on the platform if it has no label.
 func (s *Accounts) Labels(ctx context.Context, owner id.Org, accounts []id.Account) (map[id.Account]string, error) {
 	rows, err := db.New(s.deps.DB).Labels(ctx, db.LabelsParams{OrgID: owner, Ids: id.Texts(accounts)})

@@ -281,3 +281,7 @@ ORDER BY a.id DESC LIMIT @max_rows;
 -- name: ListenersByShard :many
 -- tenant: operators see how many listeners a shard has, and in which state
 SELECT shard, listener_state, count(*) AS accounts FROM account_health GROUP BY shard, listener_state;
+
+-- name: CountAll :many
+-- tenant: metrics count the accounts of all orgs
+SELECT state, count(*) AS accounts FROM account WHERE disconnecting_at IS NULL GROUP BY state;

@@ -16,6 +16,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -60,6 +62,7 @@ type Deps struct {
 	// Switches can refuse new attempts; nil never does.
 	Switches  *switches.Control
 	Platforms registry.Registry
+	Registry  prometheus.Registerer
 	Log       *slog.Logger
 	Now       func() time.Time
 }
@@ -74,10 +77,13 @@ type events interface {
 type Connects struct {
 	deps    Deps
 	waiters waiters
+	metrics metrics
 }
 
 // New returns a Connects. Run and the workers of Register do the work.
-func New(d Deps) *Connects { return &Connects{deps: d, waiters: newWaiters()} }
+func New(d Deps) *Connects {
+	return &Connects{deps: d, waiters: newWaiters(), metrics: newMetrics(d.Registry)}
+}
 
 // starter is who started an attempt. It is stored in the row, for the audit entry of the connected account.
 type starter struct {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
@@ -56,6 +57,7 @@ type fixture struct {
 	hosted   *link.Sessions
 	org      org.Org
 	seal     *seal.Sealer
+	metrics  *prometheus.Registry
 }
 
 var by = audit.By{Kind: audit.ActorKey, ID: "key_1", Label: "test", Action: "connect.start", Request: "req_1", IPHash: "ab"}
@@ -74,7 +76,7 @@ type options struct {
 
 func newFixture(t *testing.T, o options) *fixture {
 	t.Helper()
-	r := &fixture{t: t}
+	r := &fixture{t: t, metrics: prometheus.NewRegistry()}
 	now := func() time.Time { return time.Now().UTC().Add(o.ahead) }
 	o.slow = cmp.Or(o.slow, 300*time.Millisecond)
 	process := "p1"
@@ -130,7 +132,7 @@ func newFixture(t *testing.T, o options) *fixture {
 		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox,
 		Jobs: jobs, Bus: bus,
 		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Sealer: r.seal, Seals: sealtest.Always, Log: log, Now: now}), Platforms: platforms,
-		Log: log, Now: now,
+		Registry: r.metrics, Log: log, Now: now,
 	})
 	r.accounts.OnDisconnect(r.connects.Leave)
 	if o.beside != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
+	"github.com/stagedoor/stagedoor/internal/test/metric"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
@@ -47,6 +48,36 @@ func TestPersonasEndAsDocumented(t *testing.T) {
 		r.t = t
 		r.wantFailure(r.start(login("ok"), "bad", nil).ID, "invalid_credentials")
 	})
+}
+
+func TestAttemptsAreCounted(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, options{})
+	r.waitFor(r.start(login("ok"), "good", nil).ID, attempt.Success)
+	r.wantFailure(r.start(login("locked"), "good", nil).ID, "account_locked")
+	r.wantFailure(r.start(login("banned"), "good", nil).ID, "account_banned")
+	for _, c := range []struct {
+		name   string
+		labels []string
+		want   float64
+	}{
+		{"begun_total", []string{"kind", "credentials"}, 3},
+		{"ended_total", []string{"kind", "credentials", "state", string(attempt.Success), "code", ""}, 1},
+		{"ended_total", []string{"state", string(attempt.Failed), "code", "account_locked"}, 1},
+		{"ended_total", []string{"kind", "credentials"}, 3},
+	} {
+		// The worker counts after the commit that waitFor sees.
+		for deadline := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
+			got := metric.Value(t, r.metrics, "stagedoor_connect_attempts_"+c.name, c.labels...)
+			if got == c.want {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("%s%v is %v; want %v", c.name, c.labels, got, c.want)
+				break
+			}
+		}
+	}
 }
 
 // A wrong code can be corrected, the fifth wrong code ends the attempt, and so does a code that locks the account.

@@ -128,3 +128,7 @@ GROUP BY failure_code ORDER BY 2 DESC, 1 LIMIT 20;
 -- What an attempt has of its account, apart from ids. The attempts stay until their retention ends.
 UPDATE attempt SET label = '', reference = '', metadata = '{}', mask = '', site = '', site_root = '', site_id = '', login = NULL, upstream_message = ''
 WHERE org_id = @org_id AND account_id = @account_id AND finished_at IS NOT NULL;
+
+-- name: CountOpen :many
+-- tenant: metrics count the attempts of all orgs
+SELECT state, count(*) AS attempts FROM attempt WHERE finished_at IS NULL GROUP BY state;

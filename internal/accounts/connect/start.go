@@ -194,6 +194,7 @@ func (c *Connects) insertAttempt(ctx context.Context, r *record, s Start) error 
 	for _, old := range ended {
 		c.afterCommit(ctx, old)
 	}
+	c.metrics.begun.WithLabelValues(string(r.Kind)).Inc()
 	c.afterCommit(ctx, *r)
 	return nil
 }

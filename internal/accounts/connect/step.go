@@ -335,6 +335,7 @@ func (c *Connects) afterCommit(ctx context.Context, r record) {
 	}
 	c.publishChange(r.ID)
 	if r.State.Final() {
+		c.metrics.observeEnd(&r)
 		c.destroyKey(ctx, r.Org, r.ID)
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/test/metric"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
@@ -124,11 +125,7 @@ type setup struct {
 // inProgress returns the gauge of transfers in progress.
 func (r *fixture) inProgress() float64 {
 	r.t.Helper()
-	families, err := r.metrics.Gather()
-	if err != nil || len(families) != 1 {
-		r.t.Fatalf("%d metrics, %v", len(families), err)
-	}
-	return families[0].GetMetric()[0].GetGauge().GetValue()
+	return metric.Value(r.t, r.metrics, "stagedoor_transfers")
 }
 
 func newFixture(t *testing.T, s setup) *fixture {

@@ -150,6 +150,9 @@ func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n de
 		w.metrics.unlogged.Inc()
 	}
 	w.metrics.count(d.Delivered, result.Took)
+	if d.Delivered && n.cause == CauseLive {
+		w.metrics.arrival.Observe(d.At.Sub(ev.At).Seconds())
+	}
 	return result
 }
 

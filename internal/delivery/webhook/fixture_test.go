@@ -16,6 +16,9 @@ import (
 	"time"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -95,6 +98,7 @@ type node struct {
 	*webhook.Webhooks
 	r           *fixture
 	count       *counts
+	metrics     *prometheus.Registry
 	suspensions *org.Suspensions
 	// shutdown stops the node in good order.
 	shutdown func()
@@ -102,14 +106,14 @@ type node struct {
 
 func (r *fixture) node(buckets ...int) *node {
 	r.t.Helper()
-	n := &node{r: r, count: &counts{}}
+	n := &node{r: r, count: &counts{}, metrics: prometheus.NewRegistry()}
 	if r.suspendable {
 		n.suspensions = org.NewSuspensions(org.SuspensionDeps{DB: r.DB, Process: fmt.Sprint("node ", r.next.Add(1)), Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	}
 	n.Webhooks = webhook.New(webhook.Deps{
 		Config: r.config, DB: r.DB, Events: r.events, Kinds: event.NewKinds(r.Catalog),
 		Orgs: r.Orgs, Accounts: r.Accounts, Seal: r.Seal, Audit: audit.New(r.DB, r.Seal, clock.Now), Outbox: outbox.New(r.DB, clock.Now), Public: r.public,
-		Bus: r.Bus, Usage: n.count, Permits: n.suspensions, Log: slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: clock.Now,
+		Bus: r.Bus, Usage: n.count, Permits: n.suspensions, Registry: n.metrics, Log: slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: clock.Now,
 	})
 	running, stop := context.WithCancel(context.Background())
 	holding, release := context.WithCancel(context.Background())

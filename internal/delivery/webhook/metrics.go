@@ -12,7 +12,7 @@ import (
 type metrics struct {
 	good, bad          prometheus.Counter
 	deliveries         *prometheus.CounterVec
-	took               prometheus.Histogram
+	took, arrival      prometheus.Histogram
 	unlogged           prometheus.Counter
 	lanes, inFlight    prometheus.Gauge
 	pending, hostsDown prometheus.Gauge
@@ -32,6 +32,11 @@ func newMetrics(registry prometheus.Registerer) metrics {
 		took: register.NewHistogram(prometheus.HistogramOpts{
 			Name: "stagedoor_webhook_delivery_seconds", Help: "Duration of delivery attempts.",
 			Buckets: []float64{.005, .02, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}),
+		arrival: register.NewHistogram(prometheus.HistogramOpts{
+			Name:    "stagedoor_webhook_event_seconds",
+			Help:    "Time from the storing of an event until its receiver accepted it, with retries; without replays.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300, 1800, 7200},
 		}),
 		unlogged: register.NewCounter(prometheus.CounterOpts{
 			Name: "stagedoor_webhook_unlogged_total",

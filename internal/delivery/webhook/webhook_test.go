@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/test/metric"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
@@ -58,6 +59,9 @@ func TestEventsArriveInOrderAndSigned(t *testing.T) {
 	})
 	if got := n.count.good.Load(); got != 50 {
 		t.Errorf("%d deliveries counted, want 50", got)
+	}
+	if got := metric.Value(t, n.metrics, "stagedoor_webhook_event_seconds"); got != 50 {
+		t.Errorf("the arrival of %v events was measured, want 50", got)
 	}
 	shown, err := n.Get(t.Context(), a.Org, a.ID)
 	must.OK(t, err)

@@ -98,6 +98,12 @@ func (o *Outbox) Pending(ctx context.Context, org id.Org, account id.Account) (b
 // ErrTaken means that another node has already taken an event.
 var ErrTaken = errors.New("another node has taken the event")
 
+// Backlog returns how many events of all organisations wait, and the age of the oldest, for the metrics.
+func (o *Outbox) Backlog(ctx context.Context) (events int64, oldest time.Duration, err error) {
+	row, err := db.New(o.db).Backlog(ctx)
+	return row.Events, time.Duration(row.OldestSeconds * float64(time.Second)), err
+}
+
 // Take deletes events in the transaction that stores them elsewhere. If any of them has already been deleted, it
 // returns ErrTaken and the transaction must be rolled back.
 func (o *Outbox) Take(ctx context.Context, tx postgres.Tx, seqs []int64) error {

@@ -25,3 +25,7 @@ UPDATE outbox SET bucket = @bucket WHERE seq = @seq;
 
 -- name: Pending :one
 SELECT EXISTS (SELECT 1 FROM outbox WHERE org_id = @org_id AND account_id = @account_id);
+
+-- name: Backlog :one
+-- tenant: metrics count the events of all orgs
+SELECT count(*) AS events, coalesce(extract(epoch FROM now() - min(at)), 0)::float8 AS oldest_seconds FROM outbox;

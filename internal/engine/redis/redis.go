@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/redis/rueidis"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -35,6 +37,8 @@ type Config struct {
 	// CertFile and KeyFile are the node's own certificate; they are read for every connection. Any of them requires a URL
 	// that begins with rediss://.
 	CAFile, CertFile, KeyFile string
+	// Registry gets the metrics; nil for none.
+	Registry prometheus.Registerer
 }
 
 // Client is a pair of connections that all callers share. Commands of concurrent callers are pipelined. It is safe for
@@ -42,6 +46,8 @@ type Config struct {
 type Client struct {
 	option rueidis.ClientOption
 	client atomic.Pointer[rueidis.Client]
+	// took measures scripts, by outcome.
+	took *prometheus.HistogramVec
 
 	mu sync.Mutex
 	// dialling is closed when the current dial has ended; nil if there is none.
@@ -78,7 +84,10 @@ func Open(c Config) (*Client, error) {
 	option.PipelineMultiplex = 1
 	option.ConnWriteTimeout = writeTimeout
 	option.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 10 * time.Second}
-	return &Client{option: option}, nil
+	return &Client{option: option, took: promauto.With(c.Registry).NewHistogramVec(prometheus.HistogramOpts{
+		Name: "stagedoor_redis_script_seconds", Help: "Time that scripts on Redis took, with the wait for a connection, by outcome.",
+		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
+	}, []string{"outcome"})}, nil
 }
 
 // secure adds the certificates to the options.
@@ -218,12 +227,20 @@ func NewScript(text string) *Script { return &Script{rueidis.NewLuaScript(text)}
 // Run runs a script that returns a string. All keys must have the same hash tag.
 //
 // After ErrUnavailable the script did not run. After any other error, it may have run.
-func (c *Client) Run(ctx context.Context, s *Script, keys, args []string) (string, error) {
+func (c *Client) Run(ctx context.Context, s *Script, keys, args []string) (result string, err error) {
+	began := time.Now()
+	defer func() {
+		outcome := "ok"
+		if err != nil {
+			outcome = "failed"
+		}
+		c.took.WithLabelValues(outcome).Observe(time.Since(began).Seconds())
+	}()
 	client, err := c.connected(ctx)
 	if err != nil {
 		return "", err
 	}
-	result, err := s.lua.Exec(ctx, client, keys, args).ToString()
+	result, err = s.lua.Exec(ctx, client, keys, args).ToString()
 	if err != nil {
 		return "", fmt.Errorf("run script: %w", err)
 	}

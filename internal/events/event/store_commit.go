@@ -138,6 +138,8 @@ type NewEvent struct {
 	DedupKey string
 	// Sandbox is the flag in the envelope's meta.
 	Sandbox bool
+	// UpstreamAt is when it happened by the platform's clock; zero if unknown.
+	UpstreamAt time.Time
 }
 
 // Batch is committed in one transaction: events of many sources, the new heads of the sources, and the progress of the

@@ -215,7 +215,7 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 			w.added[event.FrameKey{Source: r.Source, DedupKey: r.key}] = true
 		}
 		touched[r.Source] = h
-		e := event.NewEvent{DedupKey: r.key, Sandbox: of.sandbox, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at,
+		e := event.NewEvent{DedupKey: r.key, Sandbox: of.sandbox, UpstreamAt: r.UpstreamAt, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at,
 			ID: id.New[id.Event](), Kind: r.Kind}}
 		start := len(bodies)
 		bodies = event.AppendEnvelope(bodies, envelope(&e.Stored, r, of.sandbox, h.Purged))
@@ -346,6 +346,7 @@ func (g *Ingest) publishBatch(b *event.Batch) {
 	if len(b.Events) == 0 {
 		return
 	}
+	now := g.deps.Now()
 	list := make([]event.Stored, len(b.Events))
 	messages := map[string][]byte{}
 	received := map[id.Org]int64{}
@@ -353,6 +354,9 @@ func (g *Ingest) publishBatch(b *event.Batch) {
 		s := &b.Events[i].Stored
 		list[i] = *s
 		received[s.Org]++
+		if at := b.Events[i].UpstreamAt; !at.IsZero() {
+			g.metrics.delay.Observe(max(0, now.Sub(at).Seconds()))
+		}
 		m := messages[s.Source]
 		if len(m) > 0 && len(m)+len(s.Body) > maxLiveMessage {
 			g.publishLive(s, m)

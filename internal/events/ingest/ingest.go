@@ -426,7 +426,7 @@ func (b *backoff) next() time.Duration {
 
 type metrics struct {
 	stored, repeated, failures, fenced, lost, buried prometheus.Counter
-	batch                                            prometheus.Histogram
+	batch, delay                                     prometheus.Histogram
 	commit, lag, used                                prometheus.Gauge
 }
 
@@ -447,6 +447,11 @@ func newMetrics(registry prometheus.Registerer) metrics {
 		buried:   counter("dead_letters_total", "Records that could not be stored and became dead letters."),
 		batch: register.NewHistogram(prometheus.HistogramOpts{
 			Name: "stagedoor_ingest_batch_events", Help: "Events per transaction.", Buckets: prometheus.ExponentialBuckets(1, 4, 7),
+		}),
+		delay: register.NewHistogram(prometheus.HistogramOpts{
+			Name:    "stagedoor_event_store_seconds",
+			Help:    "Time from an event at the platform, by the platform's clock, until it was stored. Events without a time are not counted.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300, 1800},
 		}),
 		commit: gauge("ingest_commit_seconds", "How long the last transaction took."),
 		lag:    gauge("ingest_lag_seconds", "How far the store lags behind the event log, measured by one of the nodes; 0 on the others."),

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -23,6 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/ingest"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/test/metric"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
@@ -36,6 +39,8 @@ type fixture struct {
 	log    eventlog.Log
 	store  *event.Store
 	outbox *outbox.Outbox
+	// metrics are those of the last node.
+	metrics *prometheus.Registry
 
 	// ahead is how far the clock of nodes is ahead.
 	ahead atomic.Int64
@@ -109,9 +114,10 @@ func (r *fixture) recordCommitted(list []event.Stored) {
 
 // node runs an Ingest that holds buckets under an epoch until stop is called.
 func (r *fixture) node(epoch int64, buckets ...int) (stop func()) {
+	r.metrics = prometheus.NewRegistry()
 	g := ingest.New(ingest.Deps{
 		Store: r.store, Events: r.log, Outbox: r.outbox, Bus: r, Meter: r, Committed: r.recordCommitted, Log: quiet(),
-		Now: func() time.Time { return now().Add(time.Duration(r.ahead.Load())) }, Orgs: r,
+		Now: func() time.Time { return now().Add(time.Duration(r.ahead.Load())) }, Orgs: r, Registry: r.metrics,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
 	loop, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -196,7 +202,9 @@ func TestRecordsBecomeEvents(t *testing.T) {
 	a, b := string(id.New[id.Account]()), string(id.New[id.Account]())
 	stop := r.node(1, event.Bucket(a), event.Bucket(b))
 	defer stop()
-	r.publish("1", r.record(a, 1), r.record(a, 2), r.record(a, 3))
+	timed := r.record(a, 3)
+	timed.UpstreamAt = now().Add(-time.Minute)
+	r.publish("1", r.record(a, 1), r.record(a, 2), timed)
 	r.publish("2", r.record(b, 1))
 	r.publish("3", r.record(a, 4))
 	wantContiguous(t, r.waitForEvents(a, 4), numbers(1, 4))
@@ -212,6 +220,9 @@ func TestRecordsBecomeEvents(t *testing.T) {
 	}
 	if len(r.committed) != 5 {
 		t.Fatalf("%d events passed to Committed, want 5", len(r.committed))
+	}
+	if n := metric.Value(t, r.metrics, "stagedoor_event_store_seconds"); n != 1 {
+		t.Errorf("the delay of %v events was measured; one has a time of its platform", n)
 	}
 }
 

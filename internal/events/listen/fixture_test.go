@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
@@ -28,6 +27,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/listen"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
+	"github.com/stagedoor/stagedoor/internal/test/metric"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
@@ -404,36 +404,10 @@ func difference(want, got []string) string {
 	return "one is longer"
 }
 
-func metrics(t testing.TB, n *node, name string) []*dto.Metric {
-	t.Helper()
-	families, err := n.registry.Gather()
-	must.OK(t, err)
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()
-		}
-	}
-	return nil
-}
-
-func counterValue(t testing.TB, n *node, name string) float64 {
-	t.Helper()
-	samples := metrics(t, n, name)
-	if samples == nil {
-		t.Fatalf("no metric %s", name)
-	}
-	return samples[0].GetCounter().GetValue()
-}
-
 // socketCount returns how many listeners of a node are in a state.
 func socketCount(t testing.TB, n *node, state string) float64 {
 	t.Helper()
-	for _, m := range metrics(t, n, "stagedoor_listener_sockets") {
-		if m.GetLabel()[0].GetValue() == state {
-			return m.GetGauge().GetValue()
-		}
-	}
-	return 0
+	return metric.Value(t, n.registry, "stagedoor_listener_sockets", "state", state)
 }
 
 // slowSweep effectively disables sweeps, so that only messages trigger changes.

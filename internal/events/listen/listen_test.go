@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
+	"github.com/stagedoor/stagedoor/internal/test/metric"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
@@ -87,8 +88,7 @@ func TestCutSocketsLoseNothing(t *testing.T) {
 	for cuts := range 10 {
 		r.addFault(login, "drop_socket", 1)
 		r.waitFor("a socket is cut", func() bool {
-			return counterValue(t, n,
-				"stagedoor_listener_reconnects_total") > float64(cuts)
+			return metric.Value(t, n.registry, "stagedoor_listener_reconnects_total") > float64(cuts)
 		})
 	}
 	r.waitForFrames(500, login)
@@ -330,7 +330,7 @@ func TestFramesThatTheLogRefusesAreFetchedAgain(t *testing.T) {
 	r.wantAllStored(a, login, true)
 	n.log.refuseAfter(400) // a frame settles when 256 more were sent
 	r.generate(500, login)
-	r.waitFor("the session ends", func() bool { return counterValue(t, n, "stagedoor_listener_reconnects_total") > 0 })
+	r.waitFor("the session ends", func() bool { return metric.Value(t, n.registry, "stagedoor_listener_reconnects_total") > 0 })
 	n.log.refuseAfter(0)
 	r.waitForFrames(405, login)
 	r.wantAllStored(a, login, true)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
+	"github.com/stagedoor/stagedoor/internal/test/metric"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
@@ -91,10 +92,9 @@ func TestLostLogIsFilledAgain(t *testing.T) {
 		r.nats.Kill()
 		must.OK(t, os.RemoveAll(filepath.Join(r.nats.Dir, "jetstream")))
 		r.nats.Start()
-		fills := counterValue(t, n, "stagedoor_listener_fills_total")
+		fills := metric.Value(t, n.registry, "stagedoor_listener_fills_total")
 		r.waitFor("it is filled again", func() bool {
-			return counterValue(t, n,
-				"stagedoor_listener_fills_total") >= fills+6
+			return metric.Value(t, n.registry, "stagedoor_listener_fills_total") >= fills+6
 		})
 	}
 	r.waitForFrames(400, logins...)

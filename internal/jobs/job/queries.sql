@@ -67,3 +67,7 @@ DELETE FROM job_part WHERE org_id = @org_id AND job_id = @job_id;
 
 -- name: Drop :exec
 DELETE FROM job WHERE org_id = @org_id AND id = @id;
+
+-- name: CountAllOpen :many
+-- tenant: metrics count the jobs of all orgs
+SELECT kind, state, count(*) AS jobs FROM job WHERE finished_at IS NULL GROUP BY kind, state;

@@ -142,6 +142,22 @@ func (s *Jobs) Get(ctx context.Context, owner id.Org, job string) (Job, error) {
 
 func notFound() error { return problem.JobNotFound.New("The organisation has no job with this id.") }
 
+// Group is what jobs are counted by.
+type Group struct {
+	Kind  string
+	State State
+}
+
+// CountOpen counts the jobs of all organisations that are not over, for the metrics.
+func (s *Jobs) CountOpen(ctx context.Context) (map[Group]int64, error) {
+	rows, err := db.New(s.deps.DB).CountAllOpen(ctx)
+	counts := make(map[Group]int64, len(rows))
+	for _, row := range rows {
+		counts[Group{row.Kind, State(row.State)}] = row.Jobs
+	}
+	return counts, err
+}
+
 // Filter chooses jobs of a list.
 type Filter struct {
 	// Kind is empty for all kinds.

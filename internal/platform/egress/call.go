@@ -116,8 +116,9 @@ func (c *Client) Call(ctx context.Context, q *Request, limits Limits) (Reply, er
 		k = &callExchange{egress: c.egress}
 	}
 	k.limits, k.total, k.connsUsed, k.wrote, k.inflated = limits.withDefaults(), time.Time{}, 0, false, false
+	began := c.egress.deps.Now()
 	if k.limits.Total > 0 {
-		k.total = c.egress.deps.Now().Add(k.limits.Total)
+		k.total = began.Add(k.limits.Total)
 	}
 	k.answer.Status = 0
 	err := k.encodeRequest(q, at)
@@ -126,6 +127,7 @@ func (c *Client) Call(ctx context.Context, q *Request, limits Limits) (Reply, er
 		body, err = c.callViaProxies(ctx, k, q, at)
 	}
 	clear(k.out) // it contains cookies
+	c.observeRequest(k.answer.Status, began)
 	reply := Reply{Status: k.answer.Status, Body: body, from: k}
 	if err != nil {
 		err = k.translateError(ctx, err)

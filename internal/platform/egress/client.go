@@ -76,13 +76,16 @@ func (c *Client) Do(req *http.Request, limits Limits) (*http.Response, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	x, out := startExchange(c.egress, req, limits)
+	began := c.egress.deps.Now()
 	resp, err := c.sendViaProxies(x, out, address)
 	x.releaseBody(req, err)
 	if err != nil {
+		c.observeRequest(0, began)
 		err = x.translateError(err)
 		x.end()
 		return nil, err
 	}
+	c.observeRequest(resp.StatusCode, began)
 	resp.Request = req
 	return x.wrapResponse(resp)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/test/metric"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
@@ -478,4 +479,37 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// Requests to platforms are measured by region and outcome.
+func TestRequestsAreMeasured(t *testing.T) {
+	t.Parallel()
+	p := newPlatform(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/down" {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	})
+	us, gone := newTestProxy(t, "http", "127.0.1.1", p), newTestProxy(t, "http", "127.0.2.1", p)
+	gone.kill()
+	w := newFixture(t, p, "us="+us.url()+" uk="+gone.url())
+	for range 2 {
+		_, err := fetch(t, w.client(t, "us", "acct_1"), p.origin+"/", egress.Limits{})
+		must.OK(t, err)
+	}
+	_, err := fetch(t, w.client(t, "us", "acct_1"), p.origin+"/down", egress.Limits{})
+	must.OK(t, err)
+	for _, region := range []string{"uk", "elsewhere"} {
+		if _, err := fetch(t, w.client(t, region, "acct_1"), p.origin+"/", egress.Limits{}); err == nil {
+			t.Errorf("a request left from %s", region)
+		}
+	}
+	const name = "stagedoor_platform_request_seconds"
+	for _, c := range []struct {
+		region, outcome string
+		want            float64
+	}{{"us", "2xx", 2}, {"us", "5xx", 1}, {"uk", "failed", 1}, {"elsewhere", "failed", 0}} {
+		if got := metric.Value(t, w.registry, name, "region", c.region, "outcome", c.outcome); got != c.want {
+			t.Errorf("%s %s: %v; want %v", c.region, c.outcome, got, c.want)
+		}
+	}
 }

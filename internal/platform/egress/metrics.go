@@ -1,6 +1,8 @@
 package egress
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -10,6 +12,7 @@ type metrics struct {
 	dials   *prometheus.CounterVec
 	checks  *prometheus.CounterVec
 	excused *prometheus.CounterVec
+	took    *prometheus.HistogramVec
 }
 
 func newMetrics(registry prometheus.Registerer) metrics {
@@ -27,7 +30,29 @@ func newMetrics(registry prometheus.Registerer) metrics {
 			Name: "stagedoor_egress_timeouts_excused_total",
 			Help: "Time-outs of proxies that did not count, because this node was too slow itself.",
 		}, []string{"region"}),
+		took: register.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "stagedoor_platform_request_seconds",
+			Help:    "Time of requests to platforms, with the dial if there was one, by region and by the class of the response's status, or failed.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20},
+		}, []string{"region", "outcome"}),
 	}
+}
+
+// outcomes are the labels of status classes.
+var outcomes = [...]string{"failed", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+// observeRequest measures a request to a platform. status is 0 if there was no response. A request to a region that does
+// not exist is not counted.
+func (c *Client) observeRequest(status int, began time.Time) {
+	e := c.egress
+	if e.regions[c.who.Region] == nil {
+		return
+	}
+	outcome := outcomes[0]
+	if class := status / 100; class < len(outcomes) {
+		outcome = outcomes[class]
+	}
+	e.metrics.took.WithLabelValues(c.who.Region, outcome).Observe(e.deps.Now().Sub(began).Seconds())
 }
 
 // registerGauges registers the gauges of a region.

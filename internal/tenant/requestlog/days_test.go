@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
+	"github.com/stagedoor/stagedoor/internal/test/metric"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
@@ -110,10 +111,10 @@ func TestBadEntriesDoNotBlockOthers(t *testing.T) {
 	if n := countRows(t, db, "operation = 'ab'"); n != 1 {
 		t.Errorf("%d rows with a cleaned text", n)
 	}
-	if lost := metric(t, metrics, "stagedoor_request_log_lost_total", "misdated"); lost != 5 {
+	if lost := metric.Value(t, metrics, "stagedoor_request_log_lost_total", "why", "misdated"); lost != 5 {
 		t.Errorf("%v misdated", lost)
 	}
-	if written := metric(t, metrics, "stagedoor_request_log_written_total", ""); written != 5 {
+	if written := metric.Value(t, metrics, "stagedoor_request_log_written_total"); written != 5 {
 		t.Errorf("%v written", written)
 	}
 }

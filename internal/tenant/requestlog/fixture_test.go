@@ -108,21 +108,6 @@ func countRows(t testing.TB, db *postgres.DB, where string, args ...any) (n int)
 	return n
 }
 
-// metric returns the value of a counter or a gauge.
-func metric(t testing.TB, registry *prometheus.Registry, name, why string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	must.OK(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == name && (why == "" || m.GetLabel()[0].GetValue() == why) {
-				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return 0
-}
-
 // faultyLink forwards connections to a database and can be cut.
 type faultyLink struct {
 	to    string

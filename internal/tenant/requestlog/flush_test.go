@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
+	"github.com/stagedoor/stagedoor/internal/test/metric"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
@@ -85,10 +86,10 @@ func TestNewestRequestsSurviveDatabaseOutage(t *testing.T) {
 			t.Fatal("written without a database")
 		}
 	}
-	if waiting := metric(t, metrics, "stagedoor_request_log_waiting", ""); waiting != 10_000 {
+	if waiting := metric.Value(t, metrics, "stagedoor_request_log_waiting"); waiting != 10_000 {
 		t.Errorf("%v wait", waiting)
 	}
-	if lost := metric(t, metrics, "stagedoor_request_log_lost_total", "full"); lost != 0 {
+	if lost := metric.Value(t, metrics, "stagedoor_request_log_lost_total", "why", "full"); lost != 0 {
 		t.Errorf("%v lost with room left", lost)
 	}
 	add(150_000)
@@ -104,7 +105,7 @@ func TestNewestRequestsSurviveDatabaseOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lost := metric(t, metrics, "stagedoor_request_log_lost_total", "full")
+	lost := metric.Value(t, metrics, "stagedoor_request_log_lost_total", "why", "full")
 	found := countRows(t, db, "org_id = $1", owner)
 	if lost == 0 || found+int(lost) != n || found < 128*1024-20_000 {
 		t.Errorf("%d written, %v lost of %d", found, lost, n)
@@ -145,7 +146,7 @@ func TestUnconfirmedCopyIsNotRepeated(t *testing.T) {
 	if n := countRows(t, db, "org_id = $1", owner); n != 3050 {
 		t.Errorf("%d rows", n)
 	}
-	if written := metric(t, metrics, "stagedoor_request_log_written_total", ""); written != 3050 {
+	if written := metric.Value(t, metrics, "stagedoor_request_log_written_total"); written != 3050 {
 		t.Errorf("%v written", written)
 	}
 }
@@ -182,7 +183,7 @@ func TestCallsOverALimitDoNotFillTheLog(t *testing.T) {
 			}
 		}
 	}
-	if lost := metric(t, metrics, "stagedoor_request_log_lost_total", "refused"); lost != 9800 {
+	if lost := metric.Value(t, metrics, "stagedoor_request_log_lost_total", "why", "refused"); lost != 9800 {
 		t.Errorf("%v refused", lost)
 	}
 }

@@ -214,6 +214,36 @@ func (q *Queries) Count(ctx context.Context, orgID id.Org) (int64, error) {
 	return count, err
 }
 
+const countAll = `-- name: CountAll :many
+SELECT state, count(*) AS accounts FROM account WHERE disconnecting_at IS NULL GROUP BY state
+`
+
+type CountAllRow struct {
+	State    string
+	Accounts int64
+}
+
+// tenant: metrics count the accounts of all orgs
+func (q *Queries) CountAll(ctx context.Context) ([]CountAllRow, error) {
+	rows, err := q.db.Query(ctx, countAll)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountAllRow
+	for rows.Next() {
+		var i CountAllRow
+		if err := rows.Scan(&i.State, &i.Accounts); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countByState = `-- name: CountByState :many
 SELECT account.state, count(*) AS accounts FROM account
 WHERE account.org_id = $1 AND account.disconnecting_at IS NULL

@@ -14,6 +14,36 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
+const countOpen = `-- name: CountOpen :many
+SELECT state, count(*) AS attempts FROM attempt WHERE finished_at IS NULL GROUP BY state
+`
+
+type CountOpenRow struct {
+	State    attempt.State
+	Attempts int64
+}
+
+// tenant: metrics count the attempts of all orgs
+func (q *Queries) CountOpen(ctx context.Context) ([]CountOpenRow, error) {
+	rows, err := q.db.Query(ctx, countOpen)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountOpenRow
+	for rows.Next() {
+		var i CountOpenRow
+		if err := rows.Scan(&i.State, &i.Attempts); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countOutcome = `-- name: CountOutcome :exec
 INSERT INTO connect_outcome (org_id, hour, tried, refused) VALUES ($1, $2, 1, $3)
 ON CONFLICT (org_id, hour) DO UPDATE SET tried = connect_outcome.tried + 1, refused = connect_outcome.refused + excluded.refused

@@ -99,6 +99,23 @@ func (q *Queries) After(ctx context.Context, arg AfterParams) ([]AfterRow, error
 	return items, nil
 }
 
+const backlog = `-- name: Backlog :one
+SELECT count(*) AS events, coalesce(extract(epoch FROM now() - min(at)), 0)::float8 AS oldest_seconds FROM outbox
+`
+
+type BacklogRow struct {
+	Events        int64
+	OldestSeconds float64
+}
+
+// tenant: metrics count the events of all orgs
+func (q *Queries) Backlog(ctx context.Context) (BacklogRow, error) {
+	row := q.db.QueryRow(ctx, backlog)
+	var i BacklogRow
+	err := row.Scan(&i.Events, &i.OldestSeconds)
+	return i, err
+}
+
 const homeless = `-- name: Homeless :many
 SELECT seq, org_id, account_id FROM outbox WHERE bucket IS NULL ORDER BY seq LIMIT $1
 `

@@ -64,6 +64,37 @@ func (q *Queries) AddPart(ctx context.Context, arg AddPartParams) error {
 	return err
 }
 
+const countAllOpen = `-- name: CountAllOpen :many
+SELECT kind, state, count(*) AS jobs FROM job WHERE finished_at IS NULL GROUP BY kind, state
+`
+
+type CountAllOpenRow struct {
+	Kind  string
+	State string
+	Jobs  int64
+}
+
+// tenant: metrics count the jobs of all orgs
+func (q *Queries) CountAllOpen(ctx context.Context) ([]CountAllOpenRow, error) {
+	rows, err := q.db.Query(ctx, countAllOpen)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountAllOpenRow
+	for rows.Next() {
+		var i CountAllOpenRow
+		if err := rows.Scan(&i.Kind, &i.State, &i.Jobs); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countOpen = `-- name: CountOpen :one
 SELECT count(*) AS jobs, count(*) FILTER (WHERE kind = $1) AS of_kind FROM job
 WHERE org_id = $2 AND state IN ('queued', 'running', 'paused_by_limit')
