@@ -1,4 +1,6 @@
 -- +goose Up
+-- Before the first release.
+-- squawk-ignore-file require-concurrent-index-creation
 
 -- owner: event
 -- Every durable event, as it is sent: body is the envelope's final bytes. A partition per day (UTC), which the workers make ahead and

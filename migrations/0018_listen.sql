@@ -1,4 +1,6 @@
 -- +goose Up
+-- Before the first release.
+-- squawk-ignore-file require-concurrent-index-creation
 
 -- How the account's live connection stands. Off until a listener has begun, and again when the account stops or gets another session.
 ALTER TABLE account_health

@@ -1,4 +1,6 @@
 -- +goose Up
+-- Before the first release.
+-- squawk-ignore-file require-concurrent-index-creation
 
 -- owner: member
 -- Somebody who signs in. A person is no org's: they may belong to several.

@@ -1,4 +1,6 @@
 -- +goose Up
+-- Before the first release.
+-- squawk-ignore-file require-concurrent-index-creation
 
 -- One event or delivery by its id alone. Ids begin with the time and rows come in about that order, so the range of ids of some pages is
 -- narrow: such an index is a few hundredths of a percent of the table, and costs next to nothing when rows are written.

@@ -1,4 +1,6 @@
 -- +goose Up
+-- Before the first release.
+-- squawk-ignore-file require-concurrent-index-creation
 
 -- What operators do that concerns no org has a chain of its own, under an id that no org has.
 ALTER TABLE audit_entry DROP CONSTRAINT audit_entry_org_id_fkey;

@@ -1,4 +1,6 @@
 -- +goose Up
+-- Before the first release.
+-- squawk-ignore-file require-concurrent-index-creation
 
 -- Nodes read all suspended orgs once a second; there are few.
 CREATE INDEX org_suspended ON org (id) WHERE suspended_at IS NOT NULL;

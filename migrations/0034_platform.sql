@@ -1,4 +1,6 @@
 -- +goose Up
+-- Before the first release.
+-- squawk-ignore-file require-concurrent-index-creation, require-concurrent-index-deletion
 
 -- The platform that an account is on, and the creator's site on a platform where each creator has one: site as the caller
 -- gave it, site_root as requests use it after redirects, and site_id as the platform identifies it. A creator's id is

@@ -1,4 +1,6 @@
 -- +goose Up
+-- Before the first release.
+-- squawk-ignore-file require-concurrent-index-creation
 
 -- The newest time, by the platform's clock, of a frame that is stored. A newer frame cannot be a repeat; for an older one the writer looks
 -- its id up. Rows of earlier versions get a bound: no platform's clock is a day ahead.

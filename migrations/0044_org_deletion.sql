@@ -1,4 +1,6 @@
 -- +goose Up
+-- Before the first release.
+-- squawk-ignore-file require-concurrent-index-creation
 
 -- An org that is being deleted can be restored until purge_at. Then everything of it is destroyed, and this row is left as a tombstone:
 -- its id, the time of the purge (updated_at) and the receipt.

@@ -1,4 +1,6 @@
 -- +goose Up
+-- Before the first release.
+-- squawk-ignore-file require-concurrent-index-creation
 
 -- A link is bound to the browser in which a person opened it. Rows of the previous version have not been opened.
 ALTER TABLE connect_session

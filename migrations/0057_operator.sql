@@ -1,4 +1,6 @@
 -- +goose Up
+-- Before the first release.
+-- squawk-ignore-file require-concurrent-index-creation
 
 -- Browsers in which an operator is signed in to the console. Their times are those of the database.
 CREATE TABLE operator_session (

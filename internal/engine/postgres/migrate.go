@@ -2,10 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -90,23 +94,52 @@ func lockMigrations(ctx context.Context, db *DB) (unlock func(), err error) {
 	}, nil
 }
 
-// applyPending applies the migrations that are missing, and returns their names.
+const (
+	// lockTries is how often a migration is tried if it does not get a lock, with a pause of lockPause.
+	lockTries = 60
+	lockPause = 2 * time.Second
+	// lockNotAvailable is the code of the error after lock_timeout.
+	lockNotAvailable = "55P03"
+)
+
+// applyPending applies the migrations that are missing, and returns their names. While a statement waits for the lock of a
+// table, all later queries on the table wait for the statement. So it gives up after lockTimeout, which is shorter than the
+// timeout of a node's statements, and is tried again.
 func applyPending(ctx context.Context, db *DB, files fs.FS, options ...goose.ProviderOption) ([]string, error) {
-	std := stdlib.OpenDBFromPool(db.pool)
+	config := db.pool.Config()
+	config.ConnConfig.RuntimeParams["lock_timeout"] = lockTimeout
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open pool for migrations: %w", err)
+	}
+	defer pool.Close()
+	std := stdlib.OpenDBFromPool(pool)
 	defer std.Close()
 	provider, err := goose.NewProvider(goose.DialectPostgres, std, files, options...)
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
-	done, err := provider.Up(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("migrate: %w", err)
+	var applied []string
+	for try := 1; ; try++ {
+		done, err := provider.Up(ctx)
+		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+			done = partial.Applied
+		}
+		for _, step := range done {
+			applied = append(applied, step.Source.Path)
+		}
+		if err == nil {
+			return applied, nil
+		}
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != lockNotAvailable || try == lockTries {
+			return applied, fmt.Errorf("migrate: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return applied, fmt.Errorf("migrate: %w", context.Cause(ctx))
+		case <-time.After(lockPause):
+		}
 	}
-	applied := make([]string, 0, len(done))
-	for _, step := range done {
-		applied = append(applied, step.Source.Path)
-	}
-	return applied, nil
 }
 
 func isCurrent(ctx context.Context, db *DB, files fs.FS, options ...goose.ProviderOption) (bool, error) {

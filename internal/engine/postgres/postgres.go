@@ -299,7 +299,7 @@ func Unavailable(err error) bool {
 		case "08", "53", "57", "58": // connection, resources, operator intervention (also timeouts and shutdown), system
 			return true
 		}
-		return pg.Code == "55P03" || isConflict(err) // lock_timeout
+		return pg.Code == lockNotAvailable || isConflict(err)
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true

@@ -3,10 +3,14 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -56,6 +60,56 @@ func TestMigrateFromManyNodes(t *testing.T) {
 	defer db.Close()
 	if current, err := postgres.Current(t.Context(), db, migrations.Files); err != nil || !current {
 		t.Errorf("Current = %v, %v", current, err)
+	}
+}
+
+// A migration that waits for the lock of a table gives up before the queries of nodes that wait for it do, and is tried again.
+func TestMigrationsDoNotBlockNodes(t *testing.T) {
+	t.Parallel()
+	url := testenv.EmptyDatabase(t)
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: url, MaxConns: 4, Name: "test", Patient: true})
+	must.OK(t, err)
+	defer db.Close()
+	files := fstest.MapFS{"0001_first.sql": {Data: []byte("-- +goose Up\nCREATE TABLE busy (n integer);\n")}}
+	_, err = postgres.Migrate(t.Context(), db, files)
+	must.OK(t, err)
+	files["0002_second.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE other (n integer);\n")}
+	files["0003_third.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nALTER TABLE busy ADD COLUMN m integer;\n")}
+
+	reader, err := db.Pool().Begin(t.Context())
+	must.OK(t, err)
+	_, err = reader.Exec(t.Context(), "SELECT FROM busy") // keeps a lock until it ends
+	must.OK(t, err)
+	type result struct {
+		names []string
+		err   error
+	}
+	migrated := make(chan result, 1)
+	go func() {
+		names, err := postgres.Migrate(t.Context(), db, files)
+		migrated <- result{names, err}
+	}()
+	node, err := postgres.Open(t.Context(), postgres.Config{URL: url, MaxConns: 1, Name: "test"})
+	must.OK(t, err)
+	defer node.Close()
+	for waits := false; !waits; {
+		err := node.Pool().QueryRow(t.Context(),
+			"SELECT EXISTS (SELECT FROM pg_locks WHERE relation = to_regclass('busy') AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))",
+		).Scan(&waits)
+		must.OK(t, err)
+		select {
+		case r := <-migrated:
+			t.Fatalf("migrated while the table was locked: %v, %v", r.names, r.err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	// It waits for the migration, which waits for the reader.
+	_, err = node.Pool().Exec(t.Context(), "SET lock_timeout = 0; SET statement_timeout = '1min'; SELECT FROM busy", pgx.QueryExecModeSimpleProtocol)
+	must.OK(t, err)
+	must.OK(t, reader.Rollback(t.Context()))
+	r := <-migrated
+	if want := []string{"0002_second.sql", "0003_third.sql"}; r.err != nil || !slices.Equal(r.names, want) {
+		t.Errorf("%v, %v; want %v", r.names, r.err, want)
 	}
 }
 
