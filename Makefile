@@ -46,6 +46,8 @@ generate: ## Regenerate the generated code, the OpenAPI document, the client lib
 	go test -count=1 -run '^TestTheReferenceIsCurrent$$' ./internal/command/cli -update
 	go test -count=1 -run '^TestArchitectureShowsTheGroups$$' ./internal/test/archtest -update
 	go test -count=1 -run '^TestFiguresInDocumentsAreCurrent$$' ./internal/test/facts -update
+	go run ./cmd/dashgen
+	go test -count=1 -run '^TestDashboardsShowEveryMetric$$' ./internal/app -update
 
 fmt: ## Format the Go code
 	@scripts/tool golangci-lint

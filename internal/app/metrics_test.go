@@ -47,7 +47,7 @@ func TestMetricsShowTheLeasesOfEveryKind(t *testing.T) {
 }
 
 var (
-	described  = regexp.MustCompile(`fqName: "(\w+)".*constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}`)
+	described  = regexp.MustCompile(`fqName: "(\w+)", help: "(.*)", unit: "[^"]*", constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}`)
 	constLabel = regexp.MustCompile(`(\w+)="`)
 	labelName  = regexp.MustCompile(`\w+`)
 	// mentioned matches a metric in a document, with the character before it and the labels after it.
@@ -64,13 +64,12 @@ var notMetrics = []string{
 	"stagedoor_verify",   // the helper in verify/python
 }
 
-// An alert on a metric that does not exist never fires. Every metric in the documents must exist on a node, with its
-// labels.
-func TestMetricsInTheDocumentsExist(t *testing.T) {
-	t.Parallel()
+// describeMetrics returns the labels and the meaning of all metrics of a node.
+func describeMetrics(t *testing.T) (labels map[string][]string, meaning map[string]string) {
+	t.Helper()
 	// Metrics of proxies have a region, so there must be a proxy.
 	node := testnode.Nodes(t, 1, testnode.Setup{Egress: secret.New("us=http://127.0.0.1:9")})[0]
-	labels := map[string][]string{}
+	labels, meaning = map[string][]string{}, map[string]string{}
 	all := make(chan *prometheus.Desc)
 	go func() {
 		defer close(all)
@@ -81,11 +80,29 @@ func TestMetricsInTheDocumentsExist(t *testing.T) {
 		if m == nil {
 			t.Fatalf("cannot read %s", d)
 		}
-		labels[m[1]] = append(labels[m[1]], labelName.FindAllString(m[3], -1)...)
-		for _, l := range constLabel.FindAllStringSubmatch(m[2], -1) {
-			labels[m[1]] = append(labels[m[1]], l[1])
+		name, help := m[1], m[2]
+		add := func(label string) {
+			if !slices.Contains(labels[name], label) {
+				labels[name] = append(labels[name], label)
+			}
 		}
+		labels[name] = append([]string{}, labels[name]...)
+		for _, label := range labelName.FindAllString(m[4], -1) {
+			add(label)
+		}
+		for _, l := range constLabel.FindAllStringSubmatch(m[3], -1) {
+			add(l[1])
+		}
+		meaning[name] = strings.ReplaceAll(help, `\"`, `"`)
 	}
+	return labels, meaning
+}
+
+// An alert on a metric that does not exist never fires. Every metric in the documents must exist on a node, with its
+// labels.
+func TestMetricsInTheDocumentsExist(t *testing.T) {
+	t.Parallel()
+	labels, _ := describeMetrics(t)
 	checked := 0
 	for _, files := range []fs.FS{docs.Files, stagedoor.Files} {
 		err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {

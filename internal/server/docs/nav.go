@@ -106,6 +106,7 @@ var nav = []group{
 		{file: "operators.md", label: "For operators"},
 		{file: "operations/deploy.md", label: "Deploy"},
 		{file: "operations/transport.md", label: "Encrypted connections"},
+		{file: "operations/metrics.md", label: "Metrics"},
 		{file: "operations/database-roles.md", label: "Database roles"},
 		{file: "operations/object-storage.md", label: "Object storage"},
 		{file: "operations/scale.md", label: "Scale out"},
