@@ -88,4 +88,4 @@ ci: ## Run everything that CI runs
 	@bash .ci/run
 
 tools: ## Build the pinned tools into .dev/bin (takes minutes the first time)
-	@scripts/tool nats-server golangci-lint sqlc govulncheck actionlint dex versitygw
+	@scripts/tool nats-server golangci-lint sqlc govulncheck actionlint dex versitygw helm

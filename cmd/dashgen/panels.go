@@ -143,7 +143,7 @@ var dashboards = []dashboard{
 			{"Deliveries", "By outcome.", "reqps", []line{rate("stagedoor_webhook_deliveries_total", "outcome", "{{outcome}}"), rate("stagedoor_webhook_unlogged_total", "", "not logged")}},
 			{"Duration of deliveries", "The time that receivers take.", "s", quantiles("stagedoor_webhook_delivery_seconds", "")},
 			{"Lanes", "Of accounts with webhooks; those that have something to do; deliveries in flight; lanes and hosts that wait for a retry.", "short", []line{
-				gauge("stagedoor_webhook_lanes", "", "all"), gauge("stagedoor_webhook_pending", "", "pending"),
+				gauge("stagedoor_webhook_lanes", "", "all"), gauge("stagedoor_webhook_pending", "", "pending"), gauge("stagedoor_webhook_backlog", "", "could send now"),
 				gauge("stagedoor_webhook_in_flight", "", "in flight"), gauge("stagedoor_webhook_timers", "", "waiting for a retry"),
 			}},
 			{"Receivers that are down", "Hosts whose breaker is open. A sudden rise means trouble with our own network.", "short", []line{gauge("stagedoor_webhook_hosts_down", "", "hosts")}},
@@ -159,7 +159,7 @@ var dashboards = []dashboard{
 	{"engines", "nodes and engines", []row{
 		{"Nodes", []panel{
 			{"Concurrency", "Requests that nodes work on, and their limit, which falls when a node is overloaded.", "short", []line{
-				gauge("stagedoor_http_concurrency", "", "in progress"), gauge("stagedoor_http_concurrency_limit", "", "limit"),
+				gauge("stagedoor_http_in_flight", "", "in flight, with the waits for platforms"), gauge("stagedoor_http_concurrency", "", "worked on"), gauge("stagedoor_http_concurrency_limit", "", "limit"),
 			}},
 			{"Wait for a processor", "Nine of ten pieces of work waited less. Above 5 ms a node needs help.", "s", []line{highest("stagedoor_scheduling_delay_seconds", "instance", "{{instance}}")}},
 			{"Processors", "In use, by node.", "short", []line{rate("process_cpu_seconds_total", "instance", "{{instance}}")}},

@@ -10,13 +10,13 @@ import (
 )
 
 type metrics struct {
-	good, bad          prometheus.Counter
-	deliveries         *prometheus.CounterVec
-	took, arrival      prometheus.Histogram
-	unlogged           prometheus.Counter
-	lanes, inFlight    prometheus.Gauge
-	pending, hostsDown prometheus.Gauge
-	timers             prometheus.Gauge
+	good, bad         prometheus.Counter
+	deliveries        *prometheus.CounterVec
+	took, arrival     prometheus.Histogram
+	unlogged          prometheus.Counter
+	lanes, inFlight   prometheus.Gauge
+	pending, backlog  prometheus.Gauge
+	timers, hostsDown prometheus.Gauge
 }
 
 func newMetrics(registry prometheus.Registerer) metrics {
@@ -45,6 +45,7 @@ func newMetrics(registry prometheus.Registerer) metrics {
 		lanes:     gauge("lanes", "Lanes in memory, one per account."),
 		inFlight:  gauge("in_flight", "Deliveries in flight."),
 		pending:   gauge("pending", "Lanes that have something to deliver or to write."),
+		backlog:   gauge("backlog", "Lanes that have events and may send them now. More nodes deliver them sooner."),
 		timers:    gauge("timers", "Lanes and hosts that wait for their next attempt."),
 		hostsDown: gauge("hosts_down", "Hosts whose breaker is open."),
 	}
@@ -65,6 +66,7 @@ func (m *metrics) set(s lane.Stats) {
 	m.lanes.Set(float64(s.Lanes))
 	m.inFlight.Set(float64(s.InFlight))
 	m.pending.Set(float64(s.Pending))
+	m.backlog.Set(float64(s.Backlog))
 	m.timers.Set(float64(s.Timers))
 	m.hostsDown.Set(float64(s.HostsDown))
 }

@@ -105,6 +105,7 @@ var nav = []group{
 	{title: "Operations", folded: true, entries: []entry{
 		{file: "operators.md", label: "For operators"},
 		{file: "operations/deploy.md", label: "Deploy"},
+		{file: "operations/kubernetes.md", label: "Kubernetes"},
 		{file: "operations/transport.md", label: "Encrypted connections"},
 		{file: "operations/metrics.md", label: "Metrics"},
 		{file: "operations/database-roles.md", label: "Database roles"},
@@ -166,5 +167,6 @@ var nav = []group{
 		{file: "adr/0030-one-browser.md"},
 		{file: "adr/0031-operators-are-people.md"},
 		{file: "adr/0032-jobs-and-object-storage.md"},
+		{file: "adr/0034-kubernetes.md"},
 	}},
 }

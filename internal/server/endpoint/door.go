@@ -181,8 +181,11 @@ func (d *door) adapt(delay time.Duration) (limit, inside, waiting int) {
 }
 
 // Adapt changes how many requests the node works on concurrently, by how long it delayed its own work in the last
-// load.Every.
-func (t *Table) Adapt(delay time.Duration) { t.deps.Metrics.observeDoor(t.door.adapt(delay)) }
+// load.Every. It also records the state of the door and the requests in flight.
+func (t *Table) Adapt(delay time.Duration) {
+	t.deps.Metrics.observeDoor(t.door.adapt(delay))
+	t.deps.Metrics.working.Set(float64(t.inFlight.total()))
+}
 
 // enter lets a call in, or sheds it if the node is overloaded. It comes before all work whose amount the caller decides.
 func (t *Table) enter(w http.ResponseWriter, r *http.Request, call *Call) error {

@@ -113,6 +113,13 @@ func (p *inFlight) endWork(org id.Org) {
 	p.change(org, 0, -1)
 }
 
+// total returns the number of working requests.
+func (p *inFlight) total() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.working
+}
+
 func tooMany(reason, whose string, most int) error {
 	return problem.QuotaExceeded.Newf("%d request bodies %s are still arriving at this server. Send each body without pauses.", most, whose).
 		After(int(bodyStall/time.Second)).With("reason", reason).With("limit", most).With("current", most)

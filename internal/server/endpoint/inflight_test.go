@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
@@ -230,4 +232,52 @@ func TestAnOrgCanUseHalfOfANode(t *testing.T) {
 	if bodies, working := f.InFlight(); bodies != 0 || working != 0 {
 		t.Errorf("%d bodies and %d requests are still counted", bodies, working)
 	}
+}
+
+// The metric of requests in flight has those that wait for a platform, and returns to 0. Autoscalers add nodes by it.
+func TestTheMetricOfRequestsInFlightHasThoseThatWaitForAPlatform(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	started, free := make(chan struct{}), make(chan struct{})
+	f := newFixture(t, func(d *endpoint.Deps) {
+		d.Auth, d.Count, d.Metrics = tenants{}, nil, endpoint.NewMetrics(registry, "test")
+	})
+	endpoint.Typed(f.Table, endpoint.Operation{
+		ID: "callPlatform", Method: http.MethodGet, Path: "/platform", Summary: "S", Tag: "T", Status: http.StatusNoContent, Quota: admission.Plain,
+	}, func(ctx context.Context, _ *struct{}) (*struct{}, error) {
+		defer endpoint.From(ctx).Away()()
+		started <- struct{}{}
+		<-free
+		return nil, nil
+	})
+	inFlight := func(want float64) {
+		t.Helper()
+		f.Adapt(0)
+		families, err := registry.Gather()
+		must.OK(t, err)
+		for _, family := range families {
+			if family.GetName() == "stagedoor_http_in_flight" {
+				if got := family.GetMetric()[0].GetGauge().GetValue(); got != want {
+					t.Errorf("%v requests in flight; want %v", got, want)
+				}
+				return
+			}
+		}
+		t.Error("there is no metric of requests in flight")
+	}
+	inFlight(0)
+	var wait sync.WaitGroup
+	for range 3 {
+		wait.Go(func() { f.do(t, http.MethodGet, "/platform", http.Header{"Authorization": {"Bearer one"}}) })
+	}
+	for range 3 {
+		<-started
+	}
+	if inside := f.Inside(); inside != 0 {
+		t.Errorf("%d requests have a place at the door while they wait", inside)
+	}
+	inFlight(3)
+	close(free)
+	wait.Wait()
+	inFlight(0)
 }

@@ -13,9 +13,10 @@ import (
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
-	// shed counts the requests that the door refused. limit, inside and waiting are the newest state of the door.
-	shed                   prometheus.Counter
-	limit, inside, waiting prometheus.Gauge
+	// shed counts the requests that the door refused. limit, inside and waiting are the newest state of the door, working
+	// is the number of requests in flight.
+	shed                            prometheus.Counter
+	limit, inside, waiting, working prometheus.Gauge
 	// cache holds the metrics by their labels, because a lookup by labels costs more than counting.
 	cache sync.Map // seriesKey to measures
 }
@@ -55,6 +56,10 @@ func NewMetrics(registry prometheus.Registerer, server string) *Metrics {
 		}),
 		waiting: register.NewGauge(prometheus.GaugeOpts{
 			Name: "stagedoor_http_waiting", Help: "Requests that wait because the node is overloaded.", ConstLabels: labels,
+		}),
+		working: register.NewGauge(prometheus.GaugeOpts{
+			Name: "stagedoor_http_in_flight", Help: "Requests in progress, with those that wait for a platform and without open streams.",
+			ConstLabels: labels,
 		}),
 	}
 }

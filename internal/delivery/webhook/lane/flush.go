@@ -208,15 +208,20 @@ func (m *Machine) HoldsBucket(number int, epoch int64) bool {
 	return b != nil && b.held && b.epoch == epoch
 }
 
-// Stats are numbers for operators: Pending counts lanes with something to deliver or to write, Timers the lanes and
-// hosts that wait for their next attempt.
+// Stats are numbers for operators: Pending counts lanes with something to deliver or to write, Backlog those that have
+// events and may send them now, Timers the lanes and hosts that wait for their next attempt.
 type Stats struct {
-	Lanes, InFlight, Pending, Timers, HostsDown int
+	Lanes, InFlight, Pending, Backlog, Timers, HostsDown int
 }
 
 // Stats returns the current numbers.
 func (m *Machine) Stats() Stats {
 	s := Stats{Lanes: len(m.lanes), InFlight: m.gate.inFlight, Pending: len(m.changed), Timers: len(m.timers.list)}
+	for l := range m.changed {
+		if l.phase.Sends() && l.hookState != hookNone && l.hasPending() && l.bucket.isRunning() && !m.IsHeld(l.org) {
+			s.Backlog++
+		}
+	}
 	for _, h := range m.hosts {
 		if h.breaker == breakerOpen {
 			s.HostsDown++

@@ -160,3 +160,42 @@ func TestSuspendedLanesLoseNothing(t *testing.T) {
 		}
 	}
 }
+
+// The backlog counts the lanes that more nodes would deliver sooner: not those that wait for a retry, a halt or a
+// suspension, and none whose events are delivered.
+func TestBacklogCountsLanesThatMaySend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 11, 2)
+	working, failing := w.sources()[0], w.sources()[1]
+	w.broken[failing] = true
+	w.answer = func(w *world, source string, _ int64) lane.Result {
+		if w.broken[source] {
+			return lane.Result{Status: 503, Took: time.Millisecond}
+		}
+		return lane.Result{Status: 200, Took: time.Millisecond}
+	}
+	backlog := func(when string, want int) {
+		t.Helper()
+		if got := w.machine.Stats().Backlog; got != want {
+			t.Errorf("%s: a backlog of %d lanes; want %d", when, got, want)
+		}
+	}
+	backlog("without events", 0)
+	w.commit(working, 3)
+	w.commit(failing, 3)
+	backlog("before the first delivery", 2)
+	w.pump()
+	backlog("one endpoint works, the other fails", 0)
+	if pending := w.machine.Stats().Pending; pending != 1 {
+		t.Errorf("%d lanes are pending; want 1", pending)
+	}
+	w.commit(working, 1)
+	w.commit(failing, 1)
+	backlog("new events of both", 1)
+	w.machine.Halt()
+	backlog("during a halt", 0)
+	w.machine.Resume(w.now)
+	backlog("after a halt", 1)
+	w.machine.Suspend(map[id.Org]struct{}{"org_1": {}}, w.now)
+	backlog("while the organisation is suspended", 0)
+}
