@@ -54,3 +54,25 @@ func TestComposeKeepsTheOwnersPasswordsFromNodes(t *testing.T) {
 		}
 	}
 }
+
+// The settings file of the packages names only settings that exist, and with those of its examples a node starts.
+func TestSettingsOfThePackagesAreAccepted(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(testenv.Path(t, "deploy", "systemd", "stagedoord.env"))
+	must.OK(t, err)
+	environ := []string{"STAGEDOOR_OIDC_ISSUER=https://id.example.com", "STAGEDOOR_OIDC_CLIENT_ID=stagedoor", "STAGEDOOR_OIDC_CLIENT_SECRET=secret"}
+	for _, secret := range []string{"STAGEDOOR_ADMIN_TOKEN", "STAGEDOOR_IP_HASH_KEY"} {
+		environ = append(environ, secret+"="+strings.Repeat("x", 32))
+	}
+	examples := regexp.MustCompile(`(?m)^#?([A-Z_]+)=(.*)$`).FindAllStringSubmatch(string(text), -1)
+	for _, line := range examples {
+		if line[2] != "" {
+			environ = append(environ, line[1]+"="+line[2])
+		} else if !slices.ContainsFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, line[1]+"=") }) {
+			t.Errorf("the test has no value for %s", line[1])
+		}
+	}
+	if code, stdout, stderr := run(t, environ, "config"); code != 0 || len(examples) < 10 {
+		t.Errorf("%d examples\n%s%s", len(examples), stderr, stdout)
+	}
+}
