@@ -168,5 +168,6 @@ var nav = []group{
 		{file: "adr/0031-operators-are-people.md"},
 		{file: "adr/0032-jobs-and-object-storage.md"},
 		{file: "adr/0034-kubernetes.md"},
+		{file: "adr/0041-redis-terms.md"},
 	}},
 }
