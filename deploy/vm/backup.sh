@@ -65,7 +65,7 @@ backup() {
   done
   sync -f "$backups"
   find "$backups/main" "$backups/settings" -type f -mmin +$((keep * 24 * 60)) -delete
-  if [ -n "$copy" ]; then "$copy" "${files[@]}"; fi
+  if [ -n "$copy" ]; then "$copy" "${files[@]}" || die "$copy failed; the backup is in $backups only"; fi
   {
     printf 'STAMP=%s\n' "$stamp"
     printf 'KEYSET=%s\n' "$(keyset_fingerprint)"
