@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
@@ -74,5 +76,35 @@ func TestSettingsOfThePackagesAreAccepted(t *testing.T) {
 	}
 	if code, stdout, stderr := run(t, environ, "config"); code != 0 || len(examples) < 10 {
 		t.Errorf("%d examples\n%s%s", len(examples), stderr, stdout)
+	}
+}
+
+// Every variable of the product that a file for operators names is a setting: a node refuses to start with another one.
+func TestDeployFilesNameOnlySettings(t *testing.T) {
+	t.Parallel()
+	files := []string{testenv.Path(t, "deploy", "compose.yaml"), testenv.Path(t, "deploy", ".env.example")}
+	for _, pattern := range []string{"vm/*", "vm/systemd/*", "systemd/*"} {
+		found, err := filepath.Glob(testenv.Path(t, "deploy", filepath.FromSlash(pattern)))
+		must.OK(t, err)
+		files = append(files, found...)
+	}
+	count := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // a folder
+		}
+		for _, name := range regexp.MustCompile(`\bSTAGEDOOR_[A-Z0-9_]+`).FindAllString(string(text), -1) {
+			if name == "STAGEDOOR_APP_PASSWORD" { // of compose, which puts it into DATABASE_URL
+				continue
+			}
+			count++
+			if _, err := config.Read([]string{name + "=x"}); err == nil || strings.Contains(err.Error(), name+" is not a setting") {
+				t.Errorf("%s: %s is not a setting", file, name)
+			}
+		}
+	}
+	if count < 100 {
+		t.Errorf("only %d names were found", count)
 	}
 }

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // A node stops if live organisations have their keys in the main database, also if its address is written in another
@@ -102,6 +104,18 @@ func TestSeveralProcessesMigrateConcurrently(t *testing.T) {
 		wait.Wait()
 		if got := int(applied.Load()); got != want {
 			t.Errorf("round %d: %d processes applied the first migration; want %d", round, got, want)
+		}
+	}
+}
+
+// A node with a separate keyring starts, and reports the connections to both databases.
+func TestNodesRunWithASeparateKeyring(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, testnode.Setup{Keyring: testenv.AsService(testenv.DatabaseURL(t))})[0]
+	metrics := string(node.Operate(t, http.MethodGet, "/metrics", nil).Body)
+	for _, pool := range []string{"main", "keyring"} {
+		if !strings.Contains(metrics, `stagedoor_postgres_connections_max{pool="`+pool+`"}`) {
+			t.Errorf("no connections of the pool %s are reported", pool)
 		}
 	}
 }
