@@ -118,7 +118,7 @@ require (
 	github.com/riverqueue/river/rivershared v0.50.0 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
 	github.com/spf13/pflag v1.0.10
-	github.com/stagedoor/stagedoor/client/go v0.0.0
+	github.com/stagedoor/stagedoor/client/go v0.1.0
 	github.com/things-go/go-socks5 v0.1.3
 	github.com/tidwall/gjson v1.20.0 // indirect
 	github.com/tidwall/match v1.2.0 // indirect
@@ -138,7 +138,3 @@ require (
 	google.golang.org/grpc v1.84.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
-
-replace golang.org/x/exp => golang.org/x/exp v0.0.0-20250819193227-8b4c13bb791b
-
-replace github.com/stagedoor/stagedoor/client/go => ./client/go

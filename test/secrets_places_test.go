@@ -264,7 +264,7 @@ func keyBytes(t *testing.T, handle *keyset.Handle) string {
 func (e *privateEngines) stopAndRead() []place {
 	t := e.t
 	t.Helper()
-	e.command("SAVE")
+	testenv.SaveRedis(t, e.redis)
 	dump, err := exec.Command(filepath.Join(testenv.PostgresPrograms(t), "pg_dump"), e.postgres.URL.Reveal()).Output()
 	if err != nil {
 		t.Fatalf("pg_dump: %v", err)

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,5 +197,25 @@ func TestNodeReportsItsVersion(t *testing.T) {
 		if got != version.String() {
 			t.Errorf("%s says %v; want %s", where, got, version.String())
 		}
+	}
+}
+
+// health fails while the node is not ready; with --wait it asks until it is.
+func TestHealthWaitsUntilTheNodeIsReady(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" || asked.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte("checks"))
+	}))
+	t.Cleanup(node.Close)
+	environ := []string{"STAGEDOOR_INTERNAL_LISTEN=" + node.Listener.Addr().String()}
+	if code, stdout, stderr := run(t, environ, "health"); code != 1 || stdout != "checks\n" || !strings.Contains(stderr, "not ready: status 503") {
+		t.Errorf("%d\n%s%s", code, stdout, stderr)
+	}
+	if code, stdout, stderr := run(t, environ, "health", "--wait", "10m"); code != 0 || stdout != "checks\n" || asked.Load() != 3 {
+		t.Errorf("%d, asked %d times\n%s%s", code, asked.Load(), stdout, stderr)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -210,7 +211,8 @@ func (c *commands) openapi() *cobra.Command {
 }
 
 func (c *commands) health() *cobra.Command {
-	return &cobra.Command{
+	var wait time.Duration
+	cmd := &cobra.Command{
 		Use: "health", Short: "Exit 0 if the server on this host is ready", Args: cobra.NoArgs,
 		Long: "Asks the server on this host whether it is ready, for health checks in images without curl.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -221,16 +223,43 @@ func (c *commands) health() *cobra.Command {
 			if strings.HasPrefix(addr, ":") || strings.HasPrefix(addr, "0.0.0.0:") {
 				addr = "127.0.0.1" + addr[strings.IndexByte(addr, ':'):]
 			}
-			status, body, err := ask(cmd.Context(), http.MethodGet, "http://"+addr+"/readyz", "", nil)
-			if err != nil {
+			patience, stop := context.WithTimeout(cmd.Context(), wait)
+			defer stop()
+			for {
+				answer, err := askReady(cmd.Context(), addr)
+				if err != nil && sleep(patience, time.Second) {
+					continue
+				}
+				if answer != "" {
+					fmt.Fprintln(c.out, answer)
+				}
 				return err
 			}
-			fmt.Fprintln(c.out, strings.TrimSpace(string(body)))
-			if status != http.StatusOK {
-				return fmt.Errorf("not ready: status %d", status)
-			}
-			return nil
 		},
+	}
+	cmd.Flags().DurationVar(&wait, "wait", 0, "ask every second until the server is ready, for this long")
+	return cmd
+}
+
+// askReady returns what the server answers, and an error if it is not ready.
+func askReady(ctx context.Context, addr string) (string, error) {
+	status, body, err := ask(ctx, http.MethodGet, "http://"+addr+"/readyz", "", nil)
+	if err != nil {
+		return "", err
+	}
+	if status != http.StatusOK {
+		err = fmt.Errorf("not ready: status %d", status)
+	}
+	return strings.TrimSpace(string(body)), err
+}
+
+// sleep waits for d and reports whether ctx is still valid.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 

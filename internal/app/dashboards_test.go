@@ -26,8 +26,8 @@ var (
 	selector = regexp.MustCompile(`(\w+)[=!]~?"`)
 )
 
-// targetLabels are labels that Prometheus adds, and le is that of buckets.
-var targetLabels = []string{"namespace", "pod", "job", "instance", "le"}
+// targetLabels are labels that Prometheus adds, also in Kubernetes, and le is that of buckets.
+var targetLabels = []string{"job", "instance", "namespace", "pod", "le"}
 
 // A chart of a metric that does not exist is empty. Every metric and label of a dashboard exists, every metric of the
 // product is on a dashboard, and the table of metrics names the dashboards and the alerts.

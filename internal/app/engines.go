@@ -58,16 +58,17 @@ func openEngines(ctx context.Context, n *Node) (eng engines, err error) {
 		return eng, err
 	}
 	n.onClose(eng.db.Close)
-	n.registry.MustRegister(eng.db.Metrics("main"))
+	pools := map[string]*postgres.DB{"main": eng.db}
 	eng.keyring = eng.db
 	if n.cfg.Keyring.Reveal() != n.cfg.Database.Reveal() && !n.cfg.Keyring.Empty() {
 		eng.keyring, err = postgres.Open(ctx, postgres.Config{URL: n.cfg.Keyring, MaxConns: n.cfg.MaxConns, Name: name})
 		if err != nil {
 			return eng, fmt.Errorf("STAGEDOOR_KEYRING_URL: %w", err)
 		}
-		n.registry.MustRegister(eng.keyring.Metrics("keyring"))
+		pools["keyring"] = eng.keyring
 		n.onClose(eng.keyring.Close)
 	}
+	n.registry.MustRegister(postgres.Metrics(pools))
 	if eng.redis, err = redis.Open(redis.Config{
 		URL: n.cfg.Redis, Name: "stagedoord", CAFile: n.cfg.RedisCA, CertFile: n.cfg.RedisCert, KeyFile: n.cfg.RedisKey, Registry: n.registry,
 	}); err != nil {

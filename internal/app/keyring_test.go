@@ -1,13 +1,17 @@
 package app_test
 
 import (
+	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/app"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // A node stops if live organisations have their keys in the main database, also if its address is written in another
@@ -69,5 +73,49 @@ func TestNodesOwnNothingInASeparateKeyring(t *testing.T) {
 	environ[2] = "STAGEDOOR_KEYRING_URL=" + keys.Reveal()
 	if code, _, stderr := run(t, environ, "migrate"); code == 0 || !strings.Contains(stderr, "superuser") {
 		t.Errorf("the owner as the role of the nodes: %d\n%s", code, stderr)
+	}
+}
+
+// Several processes may migrate the same databases concurrently, such as a job that is started twice: each of them
+// succeeds, and each migration is applied once.
+func TestSeveralProcessesMigrateConcurrently(t *testing.T) {
+	t.Parallel()
+	owner, keys := testenv.EmptyDatabase(t), testenv.EmptyDatabase(t)
+	environ := []string{
+		"DATABASE_URL=" + testenv.AsService(owner).Reveal(), "STAGEDOOR_MIGRATION_URL=" + owner.Reveal(),
+		"STAGEDOOR_KEYRING_URL=" + testenv.AsService(keys).Reveal(), "STAGEDOOR_KEYRING_MIGRATION_URL=" + keys.Reveal(),
+	}
+	for round, want := range []int{1, 0, 0} {
+		var (
+			wait    sync.WaitGroup
+			applied atomic.Int64
+		)
+		for range 4 {
+			wait.Go(func() {
+				code, stdout, stderr := run(t, environ, "migrate")
+				if code != 0 {
+					t.Errorf("round %d: %d\n%s%s", round, code, stdout, stderr)
+				}
+				if strings.Contains(stdout, "applied 0001_org.sql") {
+					applied.Add(1)
+				}
+			})
+		}
+		wait.Wait()
+		if got := int(applied.Load()); got != want {
+			t.Errorf("round %d: %d processes applied the first migration; want %d", round, got, want)
+		}
+	}
+}
+
+// A node with a separate keyring starts, and reports the connections to both databases.
+func TestNodesRunWithASeparateKeyring(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, testnode.Setup{Keyring: testenv.AsService(testenv.DatabaseURL(t))})[0]
+	metrics := string(node.Operate(t, http.MethodGet, "/metrics", nil).Body)
+	for _, pool := range []string{"main", "keyring"} {
+		if !strings.Contains(metrics, `stagedoor_postgres_connections_max{pool="`+pool+`"}`) {
+			t.Errorf("no connections of the pool %s are reported", pool)
+		}
 	}
 }

@@ -16,6 +16,7 @@ HTML comments, which readers do not see, add to that:
     <!-- each like check, after each of the following programs up to another kind of block; for a program in the
     background, while it runs: $log is the file with its output -->
     <!-- needs ghost -->   only `docs-check live` runs the page
+    <!-- needs vm -->      only `scripts/vm check` runs the page
 """
 
 import pathlib

@@ -3,8 +3,6 @@ package chart_test
 import (
 	"cmp"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"

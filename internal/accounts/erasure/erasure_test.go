@@ -204,7 +204,7 @@ func (f *fixture) redisKeys(text string) map[string]int {
 		for _, key in ipairs(redis.call('KEYS', '*' .. ARGV[1] .. '*')) do
 			table.insert(list, key .. ' ' .. redis.call('TTL', key))
 		end
-		return table.concat(list, '\n')`), nil, []string{text})
+		return table.concat(list, '\n')`), []string{"any"}, []string{text})
 	must.OK(f.t, err)
 	keys := map[string]int{}
 	for line := range strings.Lines(list) {

@@ -22,10 +22,14 @@ func User(url secret.String) (string, error) {
 
 // Grant lets a role use what is in a schema: read and write the tables, call the functions. The role owns nothing, so
 // row-level security applies to it. It may only insert into partitions, which have no policies of their own. Grant runs
-// after every migration, as the owner, and is idempotent.
+// after every migration, as the owner, and is idempotent. Any number of nodes may call it concurrently.
 func Grant(ctx context.Context, db *DB, schema, role string) error {
 	quoted, to := pgx.Identifier{schema}.Sanitize(), pgx.Identifier{role}.Sanitize()
 	err := db.Tx(ctx, func(tx Tx) error {
+		// PostgreSQL fails one of two sessions that grant rights on the same object.
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", migrationLock); err != nil {
+			return err
+		}
 		if err := checkRole(ctx, tx, schema, role); err != nil {
 			return err
 		}

@@ -9,13 +9,10 @@ var (
 	poolWait  = prometheus.NewDesc("stagedoor_postgres_wait_seconds_total", "Time that queries waited for a connection.", []string{"pool"}, nil)
 )
 
-// Metrics returns the metrics of the connection pool, with its name as a label.
-func (db *DB) Metrics(pool string) prometheus.Collector { return poolMetrics{db, pool} }
+// Metrics returns the metrics of connection pools, with their names as a label.
+func Metrics(pools map[string]*DB) prometheus.Collector { return poolMetrics(pools) }
 
-type poolMetrics struct {
-	db   *DB
-	name string
-}
+type poolMetrics map[string]*DB
 
 func (m poolMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{poolConns, poolMax, poolWaits, poolWait} {
@@ -24,11 +21,13 @@ func (m poolMetrics) Describe(to chan<- *prometheus.Desc) {
 }
 
 func (m poolMetrics) Collect(to chan<- prometheus.Metric) {
-	s := m.db.pool.Stat()
-	for state, n := range map[string]int32{"in_use": s.AcquiredConns(), "idle": s.IdleConns(), "connecting": s.ConstructingConns()} {
-		to <- prometheus.MustNewConstMetric(poolConns, prometheus.GaugeValue, float64(n), m.name, state)
+	for name, db := range m {
+		s := db.pool.Stat()
+		for state, n := range map[string]int32{"in_use": s.AcquiredConns(), "idle": s.IdleConns(), "connecting": s.ConstructingConns()} {
+			to <- prometheus.MustNewConstMetric(poolConns, prometheus.GaugeValue, float64(n), name, state)
+		}
+		to <- prometheus.MustNewConstMetric(poolMax, prometheus.GaugeValue, float64(s.MaxConns()), name)
+		to <- prometheus.MustNewConstMetric(poolWaits, prometheus.CounterValue, float64(s.EmptyAcquireCount()), name)
+		to <- prometheus.MustNewConstMetric(poolWait, prometheus.CounterValue, s.EmptyAcquireWaitTime().Seconds(), name)
 	}
-	to <- prometheus.MustNewConstMetric(poolMax, prometheus.GaugeValue, float64(s.MaxConns()), m.name)
-	to <- prometheus.MustNewConstMetric(poolWaits, prometheus.CounterValue, float64(s.EmptyAcquireCount()), m.name)
-	to <- prometheus.MustNewConstMetric(poolWait, prometheus.CounterValue, s.EmptyAcquireWaitTime().Seconds(), m.name)
 }

@@ -21,7 +21,7 @@ func TestPoolMetrics(t *testing.T) {
 	must.OK(t, err)
 	t.Cleanup(db.Close)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(db.Metrics("main"))
+	registry.MustRegister(postgres.Metrics(map[string]*postgres.DB{"main": db}))
 	value := func(name string, labels ...string) float64 {
 		t.Helper()
 		return metric.Value(t, registry, "stagedoor_postgres_"+name, append(labels, "pool", "main")...)

@@ -46,6 +46,9 @@ type Config struct {
 type Client struct {
 	option rueidis.ClientOption
 	client atomic.Pointer[rueidis.Client]
+	// connections counts the connections that were begun, and terms has the last known term by shard.
+	connections atomic.Int64
+	terms       sync.Map
 	// took measures scripts, by outcome.
 	took *prometheus.HistogramVec
 
@@ -84,10 +87,12 @@ func Open(c Config) (*Client, error) {
 	option.PipelineMultiplex = 1
 	option.ConnWriteTimeout = writeTimeout
 	option.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 10 * time.Second}
-	return &Client{option: option, took: promauto.With(c.Registry).NewHistogramVec(prometheus.HistogramOpts{
+	client := &Client{option: option, took: promauto.With(c.Registry).NewHistogramVec(prometheus.HistogramOpts{
 		Name: "stagedoor_redis_script_seconds", Help: "Time that scripts on Redis took, with the wait for a connection, by outcome.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
-	}, []string{"outcome"})}, nil
+	}, []string{"outcome"})}
+	client.countConnections()
+	return client, nil
 }
 
 // secure adds the certificates to the options.
@@ -224,7 +229,8 @@ type Script struct{ lua *rueidis.Lua }
 // NewScript prepares a script. It is sent by its hash, and with its full text only if the server does not know it.
 func NewScript(text string) *Script { return &Script{rueidis.NewLuaScript(text)} }
 
-// Run runs a script that returns a string. All keys must have the same hash tag.
+// Run runs a script that returns a string. All keys must have the same hash tag. The script sees only what scripts have
+// written in the server's current term.
 //
 // After ErrUnavailable the script did not run. After any other error, it may have run.
 func (c *Client) Run(ctx context.Context, s *Script, keys, args []string) (result string, err error) {
@@ -240,9 +246,23 @@ func (c *Client) Run(ctx context.Context, s *Script, keys, args []string) (resul
 	if err != nil {
 		return "", err
 	}
-	result, err = s.lua.Exec(ctx, client, keys, args).ToString()
+	name, err := c.term(ctx, client, keys[0])
 	if err != nil {
+		return "", err
+	}
+	inTerm := make([]string, len(keys))
+	for i, key := range keys {
+		inTerm[i] = key + "@" + name
+	}
+	if result, err = s.lua.Exec(ctx, client, inTerm, args).ToString(); err != nil {
 		return "", fmt.Errorf("run script: %w", err)
+	}
+	// The script may have run on a server that has become the primary since its term was read.
+	switch now, err := c.term(ctx, client, keys[0]); {
+	case err != nil:
+		return "", err
+	case now != name:
+		return "", errNewTerm
 	}
 	return result, nil
 }

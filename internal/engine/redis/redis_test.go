@@ -1,7 +1,9 @@
 package redis_test
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,6 +75,91 @@ func TestClearText(t *testing.T) {
 	} {
 		if hosts := redis.ClearText(secret.New(text)); !slices.Equal(hosts, want) {
 			t.Errorf("%s: %q", text, hosts)
+		}
+	}
+}
+
+var count = redis.NewScript("return tostring(redis.call('INCR', KEYS[1]))")
+
+// open returns a client, and a function that counts under a key and returns the count.
+func open(t *testing.T, url secret.String) func(key string) (string, error) {
+	t.Helper()
+	client, err := redis.Open(redis.Config{URL: url, Name: "test"})
+	must.OK(t, err)
+	t.Cleanup(client.Close)
+	return func(key string) (string, error) { return client.Run(t.Context(), count, []string{key}, nil) }
+}
+
+// A replica that the Sentinels promote begins as an empty server, whether it has the last writes or not. All clients
+// agree about that.
+func TestPromotedReplicaBeginsEmpty(t *testing.T) {
+	t.Parallel()
+	servers := testenv.SentinelRedis(t)
+	first, second := open(t, servers.URL), open(t, servers.URL)
+	want := func(client func(string) (string, error), want string) {
+		t.Helper()
+		got, err := client("{org}")
+		must.OK(t, err)
+		if got != want {
+			t.Errorf("the count is %s; want %s", got, want)
+		}
+	}
+	want(first, "1")
+	want(second, "2")
+	servers.FailOver(func() { want(first, "3") })
+	var got string
+	testenv.Await(t, "an answer of the new primary", func() (answered bool) {
+		var err error
+		got, err = first("{org}")
+		return err == nil
+	})
+	if got != "1" {
+		t.Errorf("the new primary counts from %s", got)
+	}
+	testenv.Await(t, "an answer for the second client", func() (answered bool) {
+		var err error
+		got, err = second("{org}")
+		return err == nil
+	})
+	if got != "2" {
+		t.Errorf("the second client counts to %s", got)
+	}
+	want(first, "3")
+}
+
+// A server that loads a snapshot at its start begins as an empty server.
+func TestLoadedSnapshotIsNotRead(t *testing.T) {
+	t.Parallel()
+	server := testenv.StoringRedis(t)
+	client := open(t, server.URL)
+	got, err := client("{org}")
+	must.OK(t, err)
+	if got != "1" {
+		t.Fatalf("an empty server counts from %s", got)
+	}
+	testenv.SaveRedis(t, server)
+	server.Kill()
+	server.Start()
+	testenv.Await(t, "an answer", func() bool {
+		got, err = client("{org}")
+		return err == nil
+	})
+	if got != "1" {
+		t.Errorf("a server with a snapshot counts from %s", got)
+	}
+}
+
+// In a cluster, each shard has a term of its own.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	url := testenv.ClusterRedis(t)
+	for i, client := range []func(string) (string, error){open(t, url), open(t, url)} {
+		for org := range 50 {
+			got, err := client(fmt.Sprintf("o:{%d}", org))
+			must.OK(t, err)
+			if want := strconv.Itoa(i + 1); got != want {
+				t.Errorf("client %d counts %d to %s", i, org, got)
+			}
 		}
 	}
 }

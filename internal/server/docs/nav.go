@@ -105,6 +105,7 @@ var nav = []group{
 	{title: "Operations", folded: true, entries: []entry{
 		{file: "operators.md", label: "For operators"},
 		{file: "operations/deploy.md", label: "Deploy"},
+		{file: "operations/one-vm.md", label: "One VM"},
 		{file: "operations/kubernetes.md", label: "Kubernetes"},
 		{file: "operations/transport.md", label: "Encrypted connections"},
 		{file: "operations/observability.md", label: "Observability"},
@@ -174,5 +175,7 @@ var nav = []group{
 		{file: "adr/0031-operators-are-people.md"},
 		{file: "adr/0032-jobs-and-object-storage.md"},
 		{file: "adr/0034-kubernetes.md"},
+		{file: "adr/0037-one-vm.md"},
+		{file: "adr/0041-redis-terms.md"},
 	}},
 }

@@ -30,10 +30,10 @@ func flush(t *testing.T, redisURL secret.String) {
 }
 
 // settleAll settles all nodes until Redis and the database agree, and returns both totals.
-func (n *nodes) settleAll(t *testing.T, owner id.Org, limits *org.Limits) (shared, stored int64) {
+func (n *nodes) settleAll(t *testing.T, owner id.Org, epoch int64, limits *org.Limits) (shared, stored int64) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
-	for !n.shared(t, owner, limits, &shared) {
+	for !n.shared(t, owner, epoch, limits, &shared) {
 		if time.Now().After(deadline) {
 			t.Fatal("the nodes did not reach Redis in time")
 		}
@@ -46,7 +46,7 @@ func (n *nodes) settleAll(t *testing.T, owner id.Org, limits *org.Limits) (share
 			}
 		}
 		stored = n.stored(t, owner)
-		if reached := n.shared(t, owner, limits, &shared); reached && shared == stored || time.Now().After(deadline) {
+		if reached := n.shared(t, owner, epoch, limits, &shared); reached && shared == stored || time.Now().After(deadline) {
 			return shared, stored
 		}
 		<-time.After(50 * time.Millisecond)
@@ -54,11 +54,11 @@ func (n *nodes) settleAll(t *testing.T, owner id.Org, limits *org.Limits) (share
 }
 
 // shared asks every node for the month's total and reports whether all of them reached Redis.
-func (n *nodes) shared(t *testing.T, owner id.Org, limits *org.Limits, used *int64) bool {
+func (n *nodes) shared(t *testing.T, owner id.Org, epoch int64, limits *org.Limits, used *int64) bool {
 	t.Helper()
 	reached := true
 	for _, l := range n.limiters {
-		d, err := l.Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Free, Epoch: 1, Limits: limits})
+		d, err := l.Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Free, Epoch: epoch, Limits: limits})
 		must.OK(t, err)
 		reached = reached && !d.Degraded
 		*used = d.MonthUsed
@@ -110,7 +110,7 @@ func TestTheMonthIsExactWhateverHappensToRedis(t *testing.T) {
 		}
 	}
 	flush(t, url) // calls that are not settled yet must survive this too
-	shared, stored := n.settleAll(t, owner, &limits)
+	shared, stored := n.settleAll(t, owner, 1, &limits)
 	if shared != admitted || stored != admitted {
 		t.Fatalf("seed %d: %d admitted, Redis says %d, the database %d (%v)", seed, admitted, shared, stored, happened)
 	}
@@ -146,12 +146,66 @@ func TestTheMonthIsExactAfterRedisHung(t *testing.T) {
 		process.Signal(syscall.SIGCONT)
 		burst()
 	}
-	shared, stored := n.settleAll(t, owner, &limits)
+	shared, stored := n.settleAll(t, owner, 1, &limits)
 	if alone == 0 {
 		t.Error("no call was decided alone; the test proves nothing")
 	}
 	if shared != admitted || stored != admitted {
 		t.Fatalf("%d admitted (%d alone), Redis says %d, the database %d", admitted, alone, shared, stored)
+	}
+}
+
+// Sentinels promote a replica that lacks the last calls and a revocation. No call is lost or counted twice, and the
+// revoked identity stays stale.
+func TestPromotedReplicaIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	servers := testenv.SentinelRedis(t)
+	n := newNodes(t, servers.URL, time.Now, false)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
+	epoch, admitted := int64(1), int64(0)
+	admit := func(node int) {
+		t.Helper()
+		d, err := n.limiters[node].Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Plain, Epoch: epoch, Limits: &limits})
+		must.OK(t, err)
+		if d.Denied != nil || d.Stale {
+			t.Fatalf("%+v", d)
+		}
+		admitted++
+	}
+	burst := func() {
+		t.Helper()
+		for i := range 30 {
+			admit(i % 3)
+		}
+	}
+	burst()
+	servers.FailOver(func() {
+		_, err := n.db.Pool().Exec(t.Context(), "UPDATE org SET auth_epoch = 2 WHERE id = $1", owner) // a key is revoked
+		must.OK(t, err)
+		must.OK(t, n.limiters[0].Announce(t.Context(), owner, 2))
+		epoch = 2
+		burst()
+	})
+	revoked := admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits}
+	for _, l := range n.limiters {
+		testenv.Await(t, "an answer of the new primary", func() bool {
+			d, err := l.Admit(t.Context(), revoked)
+			must.OK(t, err)
+			if d.Degraded {
+				admitted++ // while a node decides alone, identities that were read long ago are stale; this one has no time
+				return false
+			}
+			if !d.Stale {
+				t.Errorf("the revoked identity is accepted: %+v", d)
+			}
+			return true
+		})
+	}
+	burst()
+	shared, stored := n.settleAll(t, owner, epoch, &limits)
+	if shared != admitted || stored != admitted {
+		t.Errorf("%d admitted, Redis says %d, the database %d", admitted, shared, stored)
 	}
 }
 
@@ -288,7 +342,7 @@ func TestTheMonthSurvivesADeadNode(t *testing.T) {
 			t.Fatalf("%d admitted, the database has %d", admitted, stored)
 		}
 		flush(t, url)
-		if shared, stored := n.settleAll(t, owner, &limits); shared != admitted || stored != admitted {
+		if shared, stored := n.settleAll(t, owner, 1, &limits); shared != admitted || stored != admitted {
 			t.Fatalf("%d admitted, Redis says %d, the database %d", admitted, shared, stored)
 		}
 		n.limiters = append(n.limiters, dead) // stands for a new process
@@ -324,11 +378,11 @@ func TestTheMonthSurvivesANodeThatDiedAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	admitted++
-	if shared, stored := n.settleAll(t, owner, &limits); alone != 20 || shared != admitted || stored != admitted {
+	if shared, stored := n.settleAll(t, owner, 1, &limits); alone != 20 || shared != admitted || stored != admitted {
 		t.Fatalf("%d admitted, %d of them alone; Redis says %d, the database %d", admitted, alone, shared, stored)
 	}
 	flush(t, url)
-	if shared, stored := n.settleAll(t, owner, &limits); shared != admitted || stored != admitted {
+	if shared, stored := n.settleAll(t, owner, 1, &limits); shared != admitted || stored != admitted {
 		t.Fatalf("after a flush: %d admitted, Redis says %d, the database %d", admitted, shared, stored)
 	}
 }
@@ -355,11 +409,11 @@ func TestRebuildCatchesUpWithRedis(t *testing.T) {
 	n.limiters[0].LiftHalfway(t, owner)
 	burst()
 	n.limiters[1].Doubt(owner)
-	if shared, stored := n.settleAll(t, owner, &limits); shared != admitted || stored != admitted {
+	if shared, stored := n.settleAll(t, owner, 1, &limits); shared != admitted || stored != admitted {
 		t.Fatalf("%d admitted, Redis says %d, the database %d", admitted, shared, stored)
 	}
 	burst()
-	if shared, stored := n.settleAll(t, owner, &limits); shared != admitted || stored != admitted {
+	if shared, stored := n.settleAll(t, owner, 1, &limits); shared != admitted || stored != admitted {
 		t.Fatalf("%d admitted, Redis says %d, the database %d", admitted, shared, stored)
 	}
 }
@@ -380,7 +434,7 @@ func TestDoubtOutlivesItsNode(t *testing.T) {
 	for _, l := range n.limiters {
 		admit(l)
 	}
-	if shared, stored := n.settleAll(t, owner, &limits); shared != 3 || stored != 3 {
+	if shared, stored := n.settleAll(t, owner, 1, &limits); shared != 3 || stored != 3 {
 		t.Fatalf("Redis says %d, the database %d", shared, stored)
 	}
 	// Redis counts a call whose answer is lost. The node records its doubt in the ledger and dies.
@@ -391,7 +445,7 @@ func TestDoubtOutlivesItsNode(t *testing.T) {
 	}
 	n.limiters = n.limiters[:2]
 	admit(n.limiters[0])
-	if shared, stored := n.settleAll(t, owner, &limits); shared != 4 || stored != 4 {
+	if shared, stored := n.settleAll(t, owner, 1, &limits); shared != 4 || stored != 4 {
 		t.Fatalf("Redis says %d, the database %d", shared, stored)
 	}
 }

@@ -196,20 +196,3 @@ func PrivateJetStream(t testing.TB) *Store {
 	})
 	return &Store{p, secret.New("nats://" + address), dir}
 }
-
-// StoringRedis starts a Redis for this test only. On SAVE it writes its data, uncompressed, to its folder.
-func StoringRedis(t testing.TB) *Store {
-	t.Helper()
-	requireEngines(t)
-	address, dir := FreePort(t), t.TempDir()
-	_, port, err := net.SplitHostPort(address)
-	must.OK(t, err)
-	binary := "redis-server"
-	if _, err := exec.LookPath("valkey-server"); err == nil {
-		binary = "valkey-server"
-	}
-	p := StartProcess(t, address, func() *exec.Cmd {
-		return exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--rdbcompression", "no", "--loglevel", "warning")
-	})
-	return &Store{p, secret.New("redis://" + address + "/0"), dir}
-}

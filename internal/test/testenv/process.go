@@ -148,23 +148,6 @@ func FreePort(t testing.TB) string {
 	return ""
 }
 
-// PrivateRedis starts a Redis for this test only, which may stop, kill or empty it. It stores nothing on disk.
-func PrivateRedis(t testing.TB) (*Process, secret.String) {
-	t.Helper()
-	requireEngines(t) // installs the programs
-	address := FreePort(t)
-	_, port, err := net.SplitHostPort(address)
-	must.OK(t, err)
-	binary := "redis-server"
-	if _, err := exec.LookPath("valkey-server"); err == nil {
-		binary = "valkey-server"
-	}
-	p := StartProcess(t, address, func() *exec.Cmd {
-		return exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning")
-	})
-	return p, secret.New("redis://" + address + "/0")
-}
-
 // PrivateNATS starts a NATS server without JetStream for this test only.
 func PrivateNATS(t testing.TB) (*Process, secret.String) {
 	t.Helper()

@@ -62,9 +62,19 @@ func NewVolume(t testing.TB, size int64) *Volume {
 	return v
 }
 
+// mount mounts the image by a new loop device. With the device of before, it could get the file system of before as
+// well, which refuses everything after CutPower: another mount namespace, such as that of a container, may still have
+// it mounted.
 func (v *Volume) mount() {
 	v.t.Helper()
-	if out, err := exec.Command("mount", "-o", "loop", v.image, v.Dir).CombinedOutput(); err != nil {
+	device, err := exec.Command("losetup", "--find", "--show", v.image).CombinedOutput()
+	if err != nil {
+		v.t.Fatalf("losetup %s: %v\n%s", v.image, err, device)
+	}
+	name := strings.TrimSpace(string(device))
+	out, err := exec.Command("mount", name, v.Dir).CombinedOutput()
+	_ = exec.Command("losetup", "--detach", name).Run() // the kernel removes it when it is unmounted
+	if err != nil {
 		v.t.Fatalf("mount %s: %v\n%s", v.image, err, out)
 	}
 }

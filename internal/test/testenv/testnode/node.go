@@ -57,6 +57,8 @@ type Setup struct {
 	Keyset string
 	// Database, Redis and NATS are the addresses of the engines that all nodes of the test use.
 	Database, Redis, NATS secret.String
+	// Keyring is the database of the keys. Default: Database. Only Nodes uses it, not Processes.
+	Keyring secret.String
 	// Roles are the roles of the nodes, as in STAGEDOOR_ROLES. Default: api, worker and listener.
 	Roles []string
 	// EventLog is jetstream or postgres. Default: postgres, because the nodes of different tests share a NATS server.
@@ -161,7 +163,7 @@ func startInProcess(t testing.TB, i int, s Setup) *Node {
 	}
 	log := slog.New(slog.NewJSONHandler(s.Log, &slog.HandlerOptions{Level: level}))
 	settings := config.Config{
-		Database: s.nodeDatabase(), Redis: s.Redis, NATS: s.NATS, Roles: s.Roles, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
+		Database: s.nodeDatabase(), Keyring: s.Keyring, Redis: s.Redis, NATS: s.NATS, Roles: s.Roles, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
 		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: s.PublicURL, AdminToken: secret.New(AdminToken),
 		IPHashKey: secret.New(ipHashKey), Dev: true, SharedKeys: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
 		Regions: []string{"us", "uk"}, Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox, Platforms: s.Platforms, OAuthClients: s.OAuth, Sites: s.sites(), Objects: s.Objects,
