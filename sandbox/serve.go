@@ -41,7 +41,7 @@ func Main(ctx context.Context, args []string, now func() time.Time, stdout, stde
 		return 2
 	}
 	if *show {
-		fmt.Fprintln(stdout, "sandboxd", version.String())
+		fmt.Fprintln(stdout, "sandboxd", version.Get())
 		return 0
 	}
 	log := slog.New(slog.NewJSONHandler(stdout, nil))

@@ -3,13 +3,15 @@
 package version
 
 import (
+	"cmp"
 	"runtime/debug"
 	"strings"
 )
 
-// release is set by scripts/build and deploy/Dockerfile, with
-// -ldflags "-X github.com/stagedoor/stagedoor/version.release=1.2.3".
-var release string
+// release, commit and when are set by scripts/build, goreleaser and deploy/Dockerfile, with
+// -ldflags "-X github.com/stagedoor/stagedoor/version.release=1.2.3", because the go command does not know them in a second
+// work tree of a clone or without .git. when is the time of the commit.
+var release, commit, when string
 
 // Build describes a build.
 type Build struct {
@@ -24,15 +26,24 @@ type Build struct {
 // Get describes this build.
 func Get() Build {
 	info, _ := debug.ReadBuildInfo()
-	return read(info, release)
+	return read(info, release, commit, when)
 }
 
 // String returns the version of this build.
 func String() string { return Get().Version }
 
-// read uses the release for the version, or else the version of the module, or else the commit.
-func read(info *debug.BuildInfo, release string) Build {
-	b := Build{Version: release}
+// String returns the version and, if it is known, the commit.
+func (b Build) String() string {
+	if b.Commit == "" {
+		return b.Version
+	}
+	return b.Version + " (commit " + b.Commit + " of " + b.Time + ")"
+}
+
+// read uses the release for the version, or else the version of the module, or else the commit. Commit and time are those
+// that were set, or else those of the go command.
+func read(info *debug.BuildInfo, release, commit, when string) Build {
+	b := Build{Version: release, Commit: commit[:min(12, len(commit))], Time: when}
 	modified := ""
 	if info == nil {
 		info = &debug.BuildInfo{}
@@ -40,9 +51,9 @@ func read(info *debug.BuildInfo, release string) Build {
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			b.Commit = s.Value[:min(12, len(s.Value))]
+			b.Commit = cmp.Or(b.Commit, s.Value[:min(12, len(s.Value))])
 		case "vcs.time":
-			b.Time = s.Value
+			b.Time = cmp.Or(b.Time, s.Value)
 		case "vcs.modified":
 			if s.Value == "true" {
 				modified = "+dirty"

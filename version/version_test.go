@@ -15,30 +15,35 @@ func TestVersionIsReleaseElseModuleElseCommit(t *testing.T) {
 		return debug.Module{Path: "github.com/stagedoor/stagedoor", Version: version}
 	}
 	for name, c := range map[string]struct {
-		info    *debug.BuildInfo
-		release string
-		want    version.Build
+		info *debug.BuildInfo
+		set  [3]string
+		want version.Build
 	}{
-		"release": {&debug.BuildInfo{Main: module("v0.0.0-20261116184729-852bbab303e4"), Settings: vcs}, "v1.2.3", version.Build{"1.2.3", "852bbab303e4", "2026-11-16T18:47:29Z"}},
-		"module":  {&debug.BuildInfo{Main: module("v0.0.0-20261116184729-852bbab303e4+dirty"), Settings: vcs}, "", version.Build{"0.0.0-20261116184729-852bbab303e4+dirty", "852bbab303e4", "2026-11-16T18:47:29Z"}},
-		"install": {&debug.BuildInfo{Main: module("v1.4.0")}, "", version.Build{Version: "1.4.0"}},
-		"commit":  {&debug.BuildInfo{Main: module("(devel)"), Settings: vcs}, "", version.Build{"devel-852bbab303e4+dirty", "852bbab303e4", "2026-11-16T18:47:29Z"}},
-		"clean":   {&debug.BuildInfo{Main: module(""), Settings: vcs[:2]}, "", version.Build{"devel-852bbab303e4", "852bbab303e4", "2026-11-16T18:47:29Z"}},
-		"nothing": {&debug.BuildInfo{Main: module("(devel)")}, "", version.Build{Version: "devel"}},
-		"no info": {nil, "", version.Build{Version: "devel"}},
+		"set":     {&debug.BuildInfo{Main: module("(devel)"), Settings: vcs}, [3]string{"v1.2.3", "0123456789abcdef", "2026-11-17T00:00:00Z"}, version.Build{"1.2.3", "0123456789ab", "2026-11-17T00:00:00Z"}},
+		"release": {&debug.BuildInfo{Main: module("v0.0.0-20261116184729-852bbab303e4"), Settings: vcs}, [3]string{"v1.2.3"}, version.Build{"1.2.3", "852bbab303e4", "2026-11-16T18:47:29Z"}},
+		"module":  {&debug.BuildInfo{Main: module("v0.0.0-20261116184729-852bbab303e4+dirty"), Settings: vcs}, [3]string{}, version.Build{"0.0.0-20261116184729-852bbab303e4+dirty", "852bbab303e4", "2026-11-16T18:47:29Z"}},
+		"install": {&debug.BuildInfo{Main: module("v1.4.0")}, [3]string{}, version.Build{Version: "1.4.0"}},
+		"commit":  {&debug.BuildInfo{Main: module("(devel)"), Settings: vcs}, [3]string{}, version.Build{"devel-852bbab303e4+dirty", "852bbab303e4", "2026-11-16T18:47:29Z"}},
+		"clean":   {&debug.BuildInfo{Main: module(""), Settings: vcs[:2]}, [3]string{}, version.Build{"devel-852bbab303e4", "852bbab303e4", "2026-11-16T18:47:29Z"}},
+		"nothing": {&debug.BuildInfo{Main: module("(devel)")}, [3]string{}, version.Build{Version: "devel"}},
+		"no info": {nil, [3]string{}, version.Build{Version: "devel"}},
 	} {
-		if got := version.Read(c.info, c.release); got != c.want {
+		if got := version.Read(c.info, c.set[0], c.set[1], c.set[2]); got != c.want {
 			t.Errorf("%s: %+v; want %+v", name, got, c.want)
 		}
 	}
 }
 
 // The linker ignores a variable that does not exist, so only a built program shows whether the release is set.
-// scripts/image tests the programs that are shipped.
+// scripts/release-snapshot tests the programs that are shipped.
 func TestProgramsNameTheReleaseTheyWereBuiltAs(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "run", "-buildvcs=false", "-ldflags", "-X github.com/stagedoor/stagedoor/version.release=v9.8.7", "./testdata/show").CombinedOutput()
-	if err != nil || string(out) != "9.8.7" {
+	flags := ""
+	for name, value := range map[string]string{"release": "v9.8.7", "commit": "0123456789abcdef", "when": "2026-11-17T00:00:00Z"} {
+		flags += " -X github.com/stagedoor/stagedoor/version." + name + "=" + value
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "run", "-buildvcs=false", "-ldflags", flags, "./testdata/show").CombinedOutput()
+	if err != nil || string(out) != "9.8.7 (commit 0123456789ab of 2026-11-17T00:00:00Z)" {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

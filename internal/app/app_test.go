@@ -3,6 +3,8 @@ package app_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/app"
+	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
@@ -147,6 +150,50 @@ func TestReadyz(t *testing.T) {
 				t.Errorf("not healthy: %d", h.Status)
 			}
 		})
+	}
+}
+
+// When the database fails over, the nodes stay in the load balancer: calls with a cached key go on, and the others get our
+// problem. A node that alone does not reach the database leaves.
+func TestNodesStayIfNoneReachesTheDatabase(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivatePostgres(t, io.Discard)
+	links := []*testenv.Switch{testenv.NewSwitch(t, server), testenv.NewSwitch(t, server)}
+	started := 0
+	nodes := testnode.Nodes(t, len(links), testnode.Setup{Database: server.URL, Configure: func(c *config.Config) {
+		c.Database = testenv.AsService(links[started].URL)
+		started++
+	}})
+	await := func(node *testnode.Node, status int, states map[string]string) {
+		t.Helper()
+		testenv.Await(t, fmt.Sprint(status, " and ", states), func() bool {
+			r := node.Operate(t, http.MethodGet, "/readyz", nil)
+			return r.Status == status && difference(r, states) == ""
+		})
+	}
+	for _, node := range nodes {
+		await(node, http.StatusOK, map[string]string{"postgres": "up", "nats": "up", "schema": "up"})
+	}
+	known := nodes[0].NewOrg(t, nil)
+	cold := nodes[0].Mint(t, known.Key)
+	if r := nodes[0].Call(t, http.MethodGet, "/v1/me", known.Key, nil); r.Status != http.StatusOK {
+		t.Fatalf("%d %s", r.Status, r.Body)
+	}
+	links[0].Cut()
+	await(nodes[0], http.StatusServiceUnavailable, map[string]string{"postgres": "down"})
+	await(nodes[1], http.StatusOK, map[string]string{"postgres": "up"})
+	links[1].Cut()
+	for _, node := range nodes {
+		await(node, http.StatusOK, map[string]string{"postgres": "degraded"})
+	}
+	for key, want := range map[string]int{known.Key: http.StatusOK, cold.Key: http.StatusServiceUnavailable} {
+		if r := nodes[0].Call(t, http.MethodGet, "/v1/me", key, nil); r.Status != want || want != http.StatusOK && r.Code() != "service-unavailable" {
+			t.Errorf("%d %s", r.Status, r.Body)
+		}
+	}
+	for i, node := range nodes {
+		links[i].To(server)
+		await(node, http.StatusOK, map[string]string{"postgres": "up"})
 	}
 }
 

@@ -36,7 +36,7 @@ func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer)
 		Long:          "The Stagedoor server: a managed HTTP API over connected creator accounts.\nSettings come from the environment; `stagedoord config` lists them.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       version.String(),
+		Version:       version.Get().String(),
 		// A secret whose file cannot be read would look like one that is not set.
 		PersistentPreRunE: func(*cobra.Command, []string) error { return unread },
 	}

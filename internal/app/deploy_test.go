@@ -39,8 +39,8 @@ func TestComposeKeepsTheOwnersPasswordsFromNodes(t *testing.T) {
 		return list
 	}
 	for variable, want := range map[string][]string{
-		"POSTGRES_PASSWORD":      {"migrate", "postgres"},
-		"KEYRING_PASSWORD":       {"keyring", "migrate"},
+		"POSTGRES_PASSWORD":      {"backup", "migrate", "postgres"},
+		"KEYRING_PASSWORD":       {"backup", "keyring", "migrate"},
 		"STAGEDOOR_APP_PASSWORD": {"migrate", "postgres", "stagedoord"},
 		"KEYRING_APP_PASSWORD":   {"keyring", "migrate", "stagedoord"},
 	} {

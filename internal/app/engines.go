@@ -52,7 +52,7 @@ func openEngines(ctx context.Context, n *Node) (eng engines, err error) {
 	}
 	name := "stagedoord " + n.cfg.Node
 	eng.db, err = postgres.Open(ctx, postgres.Config{
-		URL: n.cfg.Database, MaxConns: n.cfg.MaxConns, Name: name, Tracer: tracer, RequireOrg: true,
+		URL: n.cfg.Database, MaxConns: n.cfg.MaxConns, Name: name, Tracer: tracer, RequireOrg: true, PgBouncer: n.cfg.PgBouncer,
 	})
 	if err != nil {
 		return eng, err
@@ -61,7 +61,7 @@ func openEngines(ctx context.Context, n *Node) (eng engines, err error) {
 	pools := map[string]*postgres.DB{"main": eng.db}
 	eng.keyring = eng.db
 	if n.cfg.Keyring.Reveal() != n.cfg.Database.Reveal() && !n.cfg.Keyring.Empty() {
-		eng.keyring, err = postgres.Open(ctx, postgres.Config{URL: n.cfg.Keyring, MaxConns: n.cfg.MaxConns, Name: name})
+		eng.keyring, err = postgres.Open(ctx, postgres.Config{URL: n.cfg.Keyring, MaxConns: n.cfg.MaxConns, Name: name, PgBouncer: n.cfg.PgBouncer})
 		if err != nil {
 			return eng, fmt.Errorf("STAGEDOOR_KEYRING_URL: %w", err)
 		}

@@ -95,9 +95,9 @@ var (
 // n.clock decides about it; certificates and signatures are checked by the machine's clock.
 const maxClockError = 2 * time.Second
 
-// readyz reports whether this node should get traffic. It can serve without Redis, NATS or a proxy, but not without the
-// database or with an outdated schema. A node whose clock is wrong or that cannot write leaves only if another node is
-// healthy: what all nodes have in common does not get better when they all leave.
+// readyz reports whether this node should get traffic. It can serve without Redis, NATS or a proxy, but not with an
+// outdated schema. A node that does not reach the database, whose clock is wrong or that cannot write leaves only if
+// another node is healthy: what all nodes have in common does not get better when they all leave.
 func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -119,7 +119,12 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 			answer.Checks[name] = c
 		})
 	}
-	probe("postgres", "down", "the database is not responding", n.engines.db.Ping)
+	wait.Go(func() {
+		c := n.checkDatabase(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		answer.Checks["postgres"] = c
+	})
 	probe("schema", "down", "the database lacks migrations of this version: run stagedoord migrate", n.schemaCurrent)
 	probe("kms", "degraded", "the key management service is not responding; recently used accounts keep working for a while, new ones cannot be connected", n.sealer.Check)
 	probe("redis", "degraded", "not responding; this node enforces its share of the limits on its own", n.engines.redis.Ping)
@@ -154,6 +159,26 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusServiceUnavailable
 	}
 	writeJSON(w, status, answer)
+}
+
+// checkDatabase checks the database. A node that has never reached it, and so does not know whether its schema is
+// current, must not get traffic.
+func (n *Node) checkDatabase(ctx context.Context) check {
+	started := time.Now()
+	inTime, cancel := context.WithTimeout(ctx, readyTimeout/2) // the others have time to answer
+	defer cancel()
+	err := n.engines.db.Ping(inTime)
+	c := check{State: "up", TookMs: time.Since(started).Milliseconds()}
+	switch {
+	case err == nil:
+	case !n.schemaSeen.Load():
+		c.State, c.Detail = "down", "the database is not responding"
+	case n.operators.fleet.OthersReachDatabase(ctx):
+		c.State, c.Detail = "down", "the database is not responding to this node"
+	default:
+		c.State, c.Detail = "degraded", "the database is not responding to any node; calls that need it get 503 service-unavailable"
+	}
+	return c
 }
 
 func (n *Node) clockRight(context.Context) error {

@@ -33,10 +33,11 @@ func newOperators(n *Node, eng engines, auditLog *audit.Log) operators {
 	control := switches.New(switches.Deps{DB: eng.db, Audit: auditLog, Bus: eng.bus, Log: n.log, Now: n.clock.Now})
 	eng.bus.OnConnect(control.Wake)
 	n.loop("switches", control.Run)
-	nodes := fleet.New(fleet.Deps{DB: eng.db, Log: n.log, Now: n.clock.Now, Healthy: n.isHealthy, Self: fleet.Node{
+	nodes := fleet.New(fleet.Deps{DB: eng.db, Bus: eng.bus, Log: n.log, Now: n.clock.Now, Healthy: n.isHealthy, Self: fleet.Node{
 		ID: n.process, Name: n.cfg.Node, Roles: n.cfg.Roles, Version: version.String(), Format: fleet.FormatKeyed,
 	}})
 	n.loop("fleet", nodes.Run)
+	n.loop("fleet answers", nodes.AnswerPeers)
 	people := operator.New(operator.Deps{
 		Config: operator.Config{
 			Tokens: n.cfg.AdminToken, TokenFile: n.cfg.AdminTokenFile, Roster: n.cfg.Operators, RosterFile: n.cfg.OperatorsFile,

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/erasure"
 	"github.com/stagedoor/stagedoor/internal/app/census"
+	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
@@ -59,6 +60,14 @@ func addRetention(n *Node, t tenants, ev events, d delivery) {
 	n.loop("retention", sweeper.Run)
 }
 
+// fetchEvery returns how often a worker looks for jobs. Without PgBouncer it is notified of them.
+func fetchEvery(c config.Config) time.Duration {
+	if c.PgBouncer {
+		return 200 * time.Millisecond
+	}
+	return river.FetchPollIntervalDefault
+}
+
 // addWorkers adds the client that runs jobs, the removal of expired rows and of deleted organisations, and the anchors of
 // the audit log.
 func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work *job.Jobs) error {
@@ -73,6 +82,7 @@ func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work 
 		},
 		// A step whose worker crashed is resumed from its row long before; this only cleans up the queue.
 		RescueStuckJobsAfter: 5 * time.Minute,
+		PollOnly:             n.cfg.PgBouncer, FetchPollInterval: fetchEvery(n.cfg), // notifications need a session
 		// None: only the owner of the tables may reindex, and the role of a node owns nothing.
 		ReindexerIndexNames: []string{},
 	})

@@ -54,7 +54,7 @@ func load(t *testing.T, environ []string, profiles ...string) (*types.Project, e
 
 // The file is valid, and the services of a profile run only with it.
 func TestProfilesAddServices(t *testing.T) {
-	always := []string{"caddy", "keyring", "migrate", "nats", "postgres", "stagedoord", "valkey"}
+	always := []string{"backup", "caddy", "keyring", "migrate", "nats", "postgres", "stagedoord", "valkey"}
 	for _, c := range []struct{ profiles, more []string }{
 		{nil, nil},
 		{[]string{"sandbox"}, []string{"outside", "proxy-uk", "proxy-us", "sandbox"}},

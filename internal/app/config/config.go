@@ -37,6 +37,7 @@ type Config struct {
 	Database  secret.String `env:"DATABASE_URL" need:"a PostgreSQL URL, such as postgres://stagedoor:password@127.0.0.1:5432/stagedoor" doc:"PostgreSQL, the system of record."`
 	Migration secret.String `env:"STAGEDOOR_MIGRATION_URL" doc:"The same database with the role that owns the tables, for stagedoord migrate. The role of DATABASE_URL then owns nothing, and row-level security applies to it. Default: DATABASE_URL. See docs/operations/database-roles.md."`
 	Redis     secret.String `env:"REDIS_URL" need:"a Redis or Valkey URL, such as redis://127.0.0.1:6379/0" doc:"Redis or Valkey, for admission. Run it without persistence: old counters are worse than none."`
+	PgBouncer bool          `env:"STAGEDOOR_PGBOUNCER" doc:"true: DATABASE_URL and STAGEDOOR_KEYRING_URL lead to PgBouncer in transaction mode. Migrations need a direct connection. See docs/operations/pgbouncer.md."`
 	NATS      secret.String `env:"NATS_URL" need:"a NATS URL, such as nats://127.0.0.1:4222" doc:"NATS, for wake-up messages between nodes and for the event log."`
 
 	RedisCA         string   `env:"STAGEDOOR_REDIS_CA_FILE" doc:"A file with the certificates of the authorities that sign the certificate of Redis, with a REDIS_URL that begins with rediss://. Default: those of the system. For PostgreSQL, the URL has such settings itself. See docs/operations/transport.md."`

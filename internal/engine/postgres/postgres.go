@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,6 +44,9 @@ type Config struct {
 	// RequireOrg makes a statement fail whose context names no organisation. Without it, the statement sees the rows of
 	// all organisations, for commands and tests.
 	RequireOrg bool
+	// PgBouncer says that the URL leads to PgBouncer in transaction mode, where each transaction may get another session
+	// of the server: statements are not prepared, and timeouts are set in each transaction.
+	PgBouncer bool
 	// Deadline is how long a statement may take as seen from here. Default: the server's statement timeout and a few
 	// seconds more; none if Patient.
 	Deadline time.Duration
@@ -52,17 +56,23 @@ type Config struct {
 type DB struct {
 	pool       *pgxpool.Pool
 	requireOrg bool
+	// setOrg is the statement before each single one, and setInTx is set in each transaction after the organisation.
+	setOrg, setInTx string
 	// clock replaces the server's clock in tests; nil otherwise.
 	clock func() time.Time
 }
 
-// Timeouts of the server, in milliseconds, and of a connect. The URL can override the former.
+// statementTimeout and lockTimeout are timeouts of the server, in milliseconds, and connectTimeout is that of a connect.
 const (
 	statementTimeout = "5000"
 	lockTimeout      = "2000"
-	idleInTxTimeout  = "10000"
 	connectTimeout   = 3 * time.Second
 )
+
+// timeouts are the server's. The URL can override them.
+var timeouts = [][2]string{
+	{"statement_timeout", statementTimeout}, {"lock_timeout", lockTimeout}, {"idle_in_transaction_session_timeout", "10000"},
+}
 
 // Open prepares the pool. It does not wait for the server, so a node can start, and report that it is not ready, while
 // the database is down.
@@ -81,19 +91,33 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	cfg.MaxConnLifetimeJitter = 10 * time.Minute
 	cfg.ConnConfig.ConnectTimeout = connectTimeout
 	cfg.ConnConfig.DialFunc = newDialer().DialContext
+	params := cfg.ConnConfig.RuntimeParams
 	settings := map[string]string{"application_name": c.Name, "timezone": "UTC"}
 	if !c.Patient {
-		settings["statement_timeout"] = statementTimeout
-		settings["lock_timeout"] = lockTimeout
-		settings["idle_in_transaction_session_timeout"] = idleInTxTimeout
+		for _, timeout := range timeouts {
+			settings[timeout[0]] = timeout[1]
+		}
 	}
 	// A setting in the URL takes precedence.
 	for name, value := range settings {
-		if _, given := cfg.ConnConfig.RuntimeParams[name]; !given {
-			cfg.ConnConfig.RuntimeParams[name] = value
+		if _, given := params[name]; !given {
+			params[name] = value
 		}
 	}
-	limit := cmp.Or(c.Deadline, statementDeadline(cfg.ConnConfig.RuntimeParams["statement_timeout"]))
+	limit := cmp.Or(c.Deadline, statementDeadline(params["statement_timeout"]))
+	db := &DB{requireOrg: c.RequireOrg, setOrg: "SELECT " + setting(orgSetting, "$1")}
+	if c.PgBouncer {
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		for _, timeout := range timeouts {
+			name := timeout[0]
+			if value, ok := params[name]; ok { // PgBouncer refuses a connection with this parameter
+				delete(params, name)
+				value = "'" + strings.ReplaceAll(value, "'", "''") + "'"
+				db.setOrg += ", " + setting(name, value)
+				db.setInTx += "; SET LOCAL " + name + " = " + value
+			}
+		}
+	}
 	switch {
 	case c.Patient || limit == 0:
 		cfg.ConnConfig.Tracer = c.Tracer
@@ -110,11 +134,10 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		return nil
 	}
 	dropInterrupted(cfg)
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
+	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open postgres pool: %w", err)
 	}
-	return &DB{pool: pool, requireOrg: c.RequireOrg}, nil
+	return db, nil
 }
 
 // ClearText returns the hosts of the URL to which connections may be unencrypted. With sslmode=prefer, the default, they

@@ -63,20 +63,20 @@ func (db *DB) orgOf(ctx context.Context) (string, error) {
 // begin returns the options of a transaction that starts with the setting, in the same round trip.
 func (db *DB) begin(ctx context.Context, how string) (pgx.TxOptions, error) {
 	org, err := db.orgOf(ctx)
-	return pgx.TxOptions{BeginQuery: "BEGIN " + how + "; SET LOCAL " + orgSetting + " = '" + org + "'"}, err
+	return pgx.TxOptions{BeginQuery: "BEGIN " + how + "; SET LOCAL " + orgSetting + " = '" + org + "'" + db.setInTx}, err
 }
 
-// setOrg is the statement before a single one. Both are sent together and form one transaction.
-const setOrg = "SELECT set_config('" + orgSetting + "', $1, true)"
+// setting returns the expression that sets a setting until the end of the transaction.
+func setting(name, value string) string { return "set_config('" + name + "', " + value + ", true)" }
 
-// send sends a single statement, with the setting before it.
+// send sends a single statement, with the setting before it. Both form one transaction.
 func (db *DB) send(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
 	org, err := db.orgOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	b := pgx.Batch{}
-	b.Queue(setOrg, org)
+	b.Queue(db.setOrg, org)
 	b.Queue(sql, args...)
 	results := db.pool.SendBatch(ctx, &b)
 	if _, err := results.Exec(); err != nil {

@@ -8,12 +8,16 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet/internal/db"
 )
 
@@ -56,6 +60,7 @@ const (
 // Deps are the dependencies of a Fleet.
 type Deps struct {
 	DB   *postgres.DB
+	Bus  *pubsub.Bus
 	Self Node
 	// Healthy reports whether this node could take over the traffic of another one; nil for always.
 	Healthy func() bool
@@ -70,10 +75,15 @@ type Fleet struct {
 	lastDeath atomic.Int64 // Unix nanoseconds; 0 for none
 	// healthyPeers counts the other live nodes with RoleAPI that are healthy.
 	healthyPeers atomic.Int64
-	// written is when the last heartbeat was written.
-	written atomic.Pointer[time.Time]
+	// written is when the last heartbeat was written, and read when those of all nodes were last read.
+	written, read atomic.Pointer[time.Time]
 	// format is the oldest Format of a live node.
 	format atomic.Int64
+	// database identifies the database; nil until it has been read.
+	database atomic.Pointer[string]
+	// questions has a channel for each question to other nodes that is still open; see OthersReachDatabase.
+	questions sync.Map
+	pings     singleflight.Group
 }
 
 // New returns a Fleet that counts only this node until its first Beat.
@@ -83,14 +93,18 @@ func New(d Deps) *Fleet {
 	f.format.Store(int64(d.Self.Format)) // contents are rather unreadable for a moment than in the clear
 	started := d.Now()
 	f.written.Store(&started)
+	f.read.Store(&started)
 	return f
 }
 
 // LiveAPI returns the number of live nodes with RoleAPI at the last successful Beat, at least 1.
 func (f *Fleet) LiveAPI() int { return int(f.liveAPI.Load()) }
 
-// CanLeave reports whether another node could take over this node's traffic, as of the last Beat that could read.
-func (f *Fleet) CanLeave() bool { return f.healthyPeers.Load() > 0 }
+// CanLeave reports whether another node could take over this node's traffic, as of the last Beat that could read. If that
+// was too long ago, it is not known whether the others are alive.
+func (f *Fleet) CanLeave() bool {
+	return f.healthyPeers.Load() > 0 && f.deps.Now().Sub(*f.read.Load()) < deadAfter
+}
 
 // CanRead reports whether all live nodes can read a format, as of the last Beat that could read.
 func (f *Fleet) CanRead(format int) bool { return f.format.Load() >= int64(format) }
@@ -176,5 +190,14 @@ func (f *Fleet) readNodes(ctx context.Context) error {
 		return err
 	}
 	f.lastDeath.Store(died.UnixNano())
+	if f.database.Load() == nil {
+		database, err := f.deps.DB.Identity(ctx)
+		if err != nil {
+			return err
+		}
+		f.database.Store(&database)
+	}
+	now := f.deps.Now()
+	f.read.Store(&now)
 	return nil
 }

@@ -19,13 +19,19 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // Every operation responds as the scripts in testdata say. The folders show which statuses of an operation are tested.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	setup := withSites(t)
+	runScripts(t, withSites(t))
+}
+
+// runScripts runs the scripts of some operations, by default of all, against a node.
+func runScripts(t *testing.T, setup testnode.Setup, operations ...string) {
+	t.Helper()
 	setup.Database = testenv.DatabaseURL(t)
 	node := testnode.Nodes(t, 1, setup)[0]
 	conn, err := pgx.Connect(t.Context(), setup.Database.Reveal())
@@ -35,7 +41,16 @@ func TestScripts(t *testing.T) {
 	_, err = conn.Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at, receipt)
 		VALUES ('org_01k9x5ahzre4bb3069xb2way0d', '', 'sandbox', 'sandbox', '', now(), now(), $1)`, orgReceipt)
 	must.OK(t, err)
-	testnode.RunScripts(t, node, "testdata")
+	testnode.RunScripts(t, node, "testdata", operations...)
+}
+
+// PgBouncer in transaction mode, with fewer sessions than the node has connections, changes nothing: what signs in,
+// changes, lists, streams and delivers works through it. make proof runs all scripts.
+func TestScriptsThroughPgBouncer(t *testing.T) {
+	t.Parallel()
+	setup := withSites(t)
+	setup.PgBouncer = true
+	runScripts(t, setup, proof.Scale([]string{"connectLogin", "listAccounts", "putWebhook", "replayWebhook", "startJob", "streamEvents"}, nil)...)
 }
 
 const orgReceipt = `{

@@ -107,6 +107,7 @@ var nav = []group{
 		{file: "operations/deploy.md", label: "Deploy"},
 		{file: "operations/one-vm.md", label: "One VM"},
 		{file: "operations/kubernetes.md", label: "Kubernetes"},
+		{file: "operations/pgbouncer.md", label: "PgBouncer"},
 		{file: "operations/transport.md", label: "Encrypted connections"},
 		{file: "operations/observability.md", label: "Observability"},
 		{file: "operations/metrics.md", label: "Metrics"},

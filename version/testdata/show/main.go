@@ -7,4 +7,4 @@ import (
 	"github.com/stagedoor/stagedoor/version"
 )
 
-func main() { _, _ = os.Stdout.WriteString(version.String()) }
+func main() { _, _ = os.Stdout.WriteString(version.Get().String()) }

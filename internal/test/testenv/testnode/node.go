@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -79,8 +80,13 @@ type Setup struct {
 	Wrap, Env []string
 	// AsOwner makes the nodes connect to PostgreSQL as the owner of the tables, to whom row-level security does not apply.
 	AsOwner bool
+	// PgBouncer puts PgBouncer in transaction mode between the nodes and PostgreSQL. The environment variable
+	// STAGEDOOR_TEST_PGBOUNCER does the same for all nodes.
+	PgBouncer bool
 	// Objects is where results of jobs are stored, as in STAGEDOOR_OBJECTS. Default: a folder of the test.
 	Objects string
+	// bouncer is the address of Database through PgBouncer; empty without.
+	bouncer secret.String
 	// Configure changes the settings of the nodes. It may be nil. Only Nodes uses it, not Processes.
 	Configure func(*config.Config)
 }
@@ -90,6 +96,10 @@ func (s Setup) withDefaults(t testing.TB) Setup {
 	t.Helper()
 	if s.Database.Empty() {
 		s.Database = testenv.DatabaseURL(t)
+	}
+	s.PgBouncer = s.PgBouncer || os.Getenv("STAGEDOOR_TEST_PGBOUNCER") != ""
+	if s.PgBouncer {
+		_, s.bouncer = testenv.PgBouncer(t, s.Database)
 	}
 	if s.Redis.Empty() {
 		s.Redis = testenv.Redis(t)
@@ -115,10 +125,14 @@ func (s Setup) withDefaults(t testing.TB) Setup {
 
 // nodeDatabase returns the address with which nodes connect to PostgreSQL.
 func (s Setup) nodeDatabase() secret.String {
-	if s.AsOwner {
-		return s.Database
+	url := s.Database
+	if !s.bouncer.Empty() {
+		url = s.bouncer
 	}
-	return testenv.AsService(s.Database)
+	if s.AsOwner {
+		return url
+	}
+	return testenv.AsService(url)
 }
 
 func (s Setup) sites() []string {
@@ -163,7 +177,7 @@ func startInProcess(t testing.TB, i int, s Setup) *Node {
 	}
 	log := slog.New(slog.NewJSONHandler(s.Log, &slog.HandlerOptions{Level: level}))
 	settings := config.Config{
-		Database: s.nodeDatabase(), Keyring: s.Keyring, Redis: s.Redis, NATS: s.NATS, Roles: s.Roles, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
+		Database: s.nodeDatabase(), Keyring: s.Keyring, PgBouncer: s.PgBouncer, Redis: s.Redis, NATS: s.NATS, Roles: s.Roles, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
 		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: s.PublicURL, AdminToken: secret.New(AdminToken),
 		IPHashKey: secret.New(ipHashKey), Dev: true, SharedKeys: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
 		Regions: []string{"us", "uk"}, Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox, Platforms: s.Platforms, OAuthClients: s.OAuth, Sites: s.sites(), Objects: s.Objects,
@@ -245,6 +259,7 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 				"STAGEDOOR_KMS=local:" + s.Keyset, "STAGEDOOR_SANDBOX_URL=" + s.Sandbox, "STAGEDOOR_PLATFORMS=" + s.Platforms, "STAGEDOOR_OAUTH_CLIENTS=" + s.OAuth.Reveal(), "STAGEDOOR_EGRESS=" + s.Egress.Reveal(),
 				"STAGEDOOR_EVENT_LOG=" + s.EventLog, "STAGEDOOR_OBJECTS=" + s.Objects, "STAGEDOOR_ROLES=" + strings.Join(s.Roles, ","),
 			}
+			cmd.Env = append(cmd.Env, "STAGEDOOR_PGBOUNCER="+strconv.FormatBool(s.PgBouncer))
 			cmd.Env = append(cmd.Env, s.Env...)
 			if s.Log != nil {
 				cmd.Stdout, cmd.Stderr = s.Log, s.Log

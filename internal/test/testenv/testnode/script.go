@@ -198,8 +198,9 @@ func readScripts(t testing.TB, dir string) map[string][]*script {
 	return found
 }
 
-// RunScripts runs every script below a folder against a node, in parallel. Each script has its own organisations.
-func RunScripts(t *testing.T, node *Node, dir string) {
+// RunScripts runs the scripts of some operations below a folder, by default of all, against a node, in parallel. Each
+// script has its own organisations.
+func RunScripts(t *testing.T, node *Node, dir string, operations ...string) {
 	t.Helper()
 	scripts := readScripts(t, dir)
 	documents := map[string]*document{}
@@ -207,7 +208,13 @@ func RunScripts(t *testing.T, node *Node, dir string) {
 	documents["public"] = readDocument(t, text, err)
 	text, err = node.App.Admin().OpenAPI()
 	documents["internal"] = readDocument(t, text, err)
-	for _, folder := range slices.Sorted(maps.Keys(scripts)) {
+	if len(operations) == 0 {
+		operations = slices.Sorted(maps.Keys(scripts))
+	}
+	for _, folder := range operations {
+		if len(scripts[folder]) == 0 {
+			t.Errorf("no scripts of %s", folder)
+		}
 		for _, s := range scripts[folder] {
 			t.Run(folder+"/"+strings.TrimSuffix(filepath.Base(s.path), ".txt"), func(t *testing.T) {
 				t.Parallel()
