@@ -36,12 +36,17 @@ func highest(name, by, legend string) line {
 var dashboards = []dashboard{
 	{"overview", "overview", []row{
 		{"What customers notice", []panel{
+			{"Error budgets", "How fast the budget of each objective is used up, in the last hour: 1 is as fast as allowed. Needs the rules in deploy/chart/rules.", "short",
+				[]line{{`max by (slo) (stagedoor:burn_rate:1h{job=~"$job"})`, "{{slo}}"}}},
+			{"Failures", "Requests that failed with a status of 500 or more, by problem. Those of the platform begin with upstream.", "reqps",
+				[]line{rate("stagedoor_http_failures_total", "code", "{{code}}")}},
 			{"Requests", "Answered requests by status. Many 4xx of one organisation are its own mistake; the console's request log names it.", "reqps",
 				[]line{rate("stagedoor_http_requests_total", "status", "{{status}}")}},
 			{"Failed requests", "The share of requests that failed with a status of 500 or more. The objective is less than 0.1 %.", "percentunit", []line{
 				{`sum(rate(stagedoor_http_requests_total{OF,status=~"5.."}[$__rate_interval])) / sum(rate(stagedoor_http_requests_total{OF}[$__rate_interval]))`, "failed"},
 			}},
 			{"Duration of requests", "With the wait for platforms.", "s", quantiles("stagedoor_http_request_duration_seconds", "")},
+			{"Time that we add to calls", "The duration of calls without the requests to platforms. The objective is 99 % within 100 ms.", "s", quantiles("stagedoor_http_overhead_seconds", "")},
 			{"Delay of events", "From an event at the platform until it is stored, by the platform's clock.", "s", quantiles("stagedoor_event_store_seconds", "")},
 			{"Delay of webhooks", "From the storing of an event until its receiver accepted it, with retries.", "s", quantiles("stagedoor_webhook_event_seconds", "")},
 			{"Accounts", "By state. A sudden rise of reconnect_required or degraded means trouble at a platform or with proxies.", "short",
@@ -112,6 +117,8 @@ var dashboards = []dashboard{
 			{"Frames", "From platforms, by class and source.", "reqps", []line{
 				rate("stagedoor_listener_frames_total", "class, by", "{{class}} by {{by}}"), rate("stagedoor_listener_skipped_total", "why", "skipped: {{why}}"),
 			}},
+			{"Delay of frames", "From an event at a platform, by its clock, until the event log has it; without polled events. The objective is 99 % within 15 s.", "s",
+				quantiles("stagedoor_listener_event_seconds", "")},
 			{"Trouble of sockets", "Lost sockets, fetches of missed frames, sockets that wait because the log lags, and gaps.", "reqps", []line{
 				rate("stagedoor_listener_reconnects_total", "", "lost"), rate("stagedoor_listener_fills_total", "", "filled"),
 				rate("stagedoor_listener_held_total", "", "held"), rate("stagedoor_listener_gaps_total", "", "gaps"),
@@ -141,6 +148,8 @@ var dashboards = []dashboard{
 		}},
 		{"Webhooks", []panel{
 			{"Deliveries", "By outcome.", "reqps", []line{rate("stagedoor_webhook_deliveries_total", "outcome", "{{outcome}}"), rate("stagedoor_webhook_unlogged_total", "", "not logged")}},
+			{"Wait of deliveries", "From the storing of an event until its first attempt, to receivers that keep up. The objective is 99 % within 15 s.", "s",
+				quantiles("stagedoor_webhook_wait_seconds", "")},
 			{"Duration of deliveries", "The time that receivers take.", "s", quantiles("stagedoor_webhook_delivery_seconds", "")},
 			{"Lanes", "Of accounts with webhooks; those that have something to do; deliveries in flight; lanes and hosts that wait for a retry.", "short", []line{
 				gauge("stagedoor_webhook_lanes", "", "all"), gauge("stagedoor_webhook_pending", "", "pending"), gauge("stagedoor_webhook_backlog", "", "could send now"),

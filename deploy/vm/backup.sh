@@ -28,11 +28,8 @@ backup() {
   [[ $keep =~ ^[1-9][0-9]*$ ]] || die "BACKUP_KEEP_DAYS is $keep: use a number of days"
   case $verify in restore | list) ;; *) die "BACKUP_VERIFY is $verify: use restore or list" ;; esac
   umask 077
-  backups=$(value "$vm" BACKUP_DIR)
-  backups=${backups:-/var/backups/stagedoor}
+  lock_backups
   mkdir -p "$backups"/{main,keyring,settings}
-  exec 9>"$backups/lock"
-  flock -n 9 || die "another backup is running"
   # Whatever happens below, deleted data must not stay longer than promised.
   find "$backups/keyring" -type f -mmin +$((7 * 24 * 60)) -delete
 
@@ -72,6 +69,15 @@ backup() {
   } | write_file "$backups/last" 600
   say "backed up and verified: $what"
   for part in "${files[@]}"; do say "  $part ($(size_of "$part"))"; done
+}
+
+# lock_backups: sets backups to the folder of the backups, and lets no other backup or restore run.
+lock_backups() {
+  backups=$(value "$etc/vm.conf" BACKUP_DIR)
+  backups=${backups:-/var/backups/stagedoor}
+  mkdir -p "$backups"
+  exec 9>"$backups/lock"
+  flock -n 9 || die "another backup or restore is running"
 }
 
 keyset_fingerprint() { sha256sum "$keyset" | cut -c 1-16; }

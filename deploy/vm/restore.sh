@@ -32,10 +32,8 @@ restore() {
   main_owner=$(value "$owners" STAGEDOOR_MIGRATION_URL) keyring_owner=$(value "$owners" STAGEDOOR_KEYRING_MIGRATION_URL)
   main_name=$(database_of "$main_owner") keyring_name=$(database_of "$keyring_owner")
   umask 077
-  mkdir -p /var/backups/stagedoor
-  exec 9>/var/backups/stagedoor/lock
-  flock -n 9 || die "a backup is running"
-  work=$(mktemp -d /var/backups/stagedoor/new.XXXXXX)
+  lock_backups
+  work=$(mktemp -d "$backups/new.XXXXXX")
   trap 'rm -rf "$work"' EXIT
   for file in "${dumps[@]}"; do
     [ -r "$file" ] || die "$file cannot be read"

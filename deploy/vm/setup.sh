@@ -84,8 +84,8 @@ need_programs() {
 
 # write_secrets: adds to the settings what is missing. It never changes a value that is set.
 write_secrets() {
-  touch "$settings" "$owners" "$etc/nats.env" "$etc/caddy.env"
-  chmod 600 "$settings" "$owners" "$etc/nats.env" "$etc/caddy.env"
+  touch "$settings" "$owners" "$etc/nats.env"
+  chmod 600 "$settings" "$owners" "$etc/nats.env"
   local at=127.0.0.1:5432
   set_default "$settings" DATABASE_URL "postgres://stagedoor_app:$(random)@$at/stagedoor"
   set_default "$settings" STAGEDOOR_KEYRING_URL "postgres://keyring_app:$(random)@$at/keyring"
@@ -110,10 +110,8 @@ write_secrets() {
     set_default "$settings" STAGEDOOR_ADMIN_TOKEN_FILE "$etc/admin-token"
     if [ ! -s "$etc/admin-token" ]; then random | write_file "$etc/admin-token" 640 root:stagedoor; fi
   fi
-  set_value "$etc/caddy.env" API_DOMAIN "$domain"
-  set_value "$etc/caddy.env" CADDY_EMAIL "${email:+email $email}"
-  set_value "$etc/caddy.env" CADDY_CERTIFICATES "$(if [ "$certificates" = internal ]; then echo local_certs; fi)"
-  set_value "$etc/caddy.env" LOGIN_DOMAIN "$login"
+  printf 'API_DOMAIN=%s\nCADDY_EMAIL=%s\nCADDY_CERTIFICATES=%s\nLOGIN_DOMAIN=%s\n' "$domain" "${email:+email $email}" \
+    "$(if [ "$certificates" = internal ]; then echo local_certs; fi)" "$login" | changed "$etc/caddy.env" 600 root:root caddy
   say "settings: $settings"
 }
 
@@ -138,34 +136,30 @@ start_engines() {
   wait_for 60 nats_answers || die "NATS does not answer; to see why: journalctl -u nats-server -n 20"
   say "running: PostgreSQL $version, $(valkey-server --version | grep -oE 'v=[0-9.]+' | sed 's/v=/Valkey /'), NATS $(nats-server --version | grep -oE '[0-9.]+$')"
 }
-restarts=()
-reload=''
+# A file per unit that must be restarted, because its configuration has changed. It outlives a setup that is interrupted.
+pending=/run/stagedoor-vm
 # changed FILE MODE OWNER:GROUP UNIT: writes standard input to a file; if that changes it, the unit will be restarted.
 changed() {
   local new
   new=$(cat; echo x)
   new=${new%x}
   if [ -e "$1" ] && [ "$(cat "$1"; echo x)" = "${new}x" ]; then return; fi
-  install -d "$(dirname "$1")"
+  install -d "$(dirname "$1")" "$pending"
+  touch "$pending/$4"
   printf '%s' "$new" | write_file "$1" "$2" "$3"
-  case $1 in /etc/systemd/*) reload=1 ;; esac
-  restarts+=("$4")
 }
 install_changed() { changed "${@:2}" <"$here/$1"; } # SOURCE FILE MODE OWNER:GROUP UNIT
 
 # apply_changes UNIT…: enables and starts units, and restarts those whose configuration has changed.
 apply_changes() {
   local unit
-  if [ -n "$reload" ]; then systemctl daemon-reload; fi
-  reload=''
+  systemctl daemon-reload
   for unit in "$@"; do
     systemctl --quiet enable "$unit" 2>/dev/null || die "systemctl enable $unit failed"
-    case " ${restarts[*]} " in
-      *" $unit "*) systemctl restart "$unit" ;;
-      *) systemctl start "$unit" ;;
-    esac || die "$unit does not start; to see why: journalctl -u $unit -n 20"
+    if [ -e "$pending/$unit" ]; then systemctl restart "$unit"; else systemctl start "$unit"; fi ||
+      die "$unit does not start; to see why: journalctl -u $unit -n 20"
+    rm -f "$pending/$unit"
   done
-  restarts=()
 }
 
 # create_databases: creates the roles and databases that are missing, and gives the roles the passwords of the settings.
@@ -260,7 +254,6 @@ start_services() {
   (read_settings "$etc/caddy.env" && caddy validate --adapter caddyfile --config /etc/caddy/stagedoor.Caddyfile >/dev/null 2>"$etc/caddy.log") ||
     die "Caddy refuses its configuration: $(tail -n 1 "$etc/caddy.log")"
   rm -f "$etc/caddy.log"
-  restarts+=(caddy)
   apply_changes caddy stagedoor-backup.timer
   if [ "$certificates" = internal ]; then trust_caddy; fi
   if [ "$sandbox" = on ]; then

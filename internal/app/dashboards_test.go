@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-var update = flag.Bool("update", false, "write the table of metrics into docs/operations/metrics.md")
+var update = flag.Bool("update", false, "write the tables of metrics and of alerts into docs/operations")
 
 var (
 	// queried matches a metric in an expression, with its selector.
@@ -30,11 +30,11 @@ var (
 var targetLabels = []string{"job", "instance", "namespace", "pod", "le"}
 
 // A chart of a metric that does not exist is empty. Every metric and label of a dashboard exists, every metric of the
-// product is on a dashboard, and the table of metrics names the dashboards.
+// product is on a dashboard, and the table of metrics names the dashboards and the alerts.
 func TestDashboardsShowEveryMetric(t *testing.T) {
 	t.Parallel()
 	labels, meaning := describeMetrics(t)
-	shown := map[string][]string{}
+	shown, rules := map[string][]string{}, readRules(t)
 	files, err := filepath.Glob(testenv.Path(t, "deploy", "grafana", "*.json"))
 	must.OK(t, err)
 	for _, file := range files {
@@ -52,12 +52,17 @@ func TestDashboardsShowEveryMetric(t *testing.T) {
 			for _, line := range p.Targets {
 				where := fmt.Sprintf("%s, %s: %s", filepath.Base(file), p.Title, line.Expr)
 				var known []string
-				for _, m := range queried.FindAllStringSubmatch(line.Expr, -1) {
-					name := m[1]
-					if _, ok := labels[name]; !ok {
-						name = seriesOf.ReplaceAllString(name, "")
+				for _, name := range recorded.FindAllString(line.Expr, -1) {
+					at := slices.IndexFunc(rules, func(r rule) bool { return r.Record == name })
+					if at < 0 {
+						t.Errorf("%s: no rule records %s", where, name)
+						continue
 					}
-					if _, ok := labels[name]; !ok {
+					known = append(slices.AppendSeq(known, maps.Keys(rules[at].Labels)), targetLabels...)
+				}
+				for _, m := range queried.FindAllStringSubmatch(line.Expr, -1) {
+					name := baseName(labels, m[1])
+					if name == "" {
 						t.Errorf("%s: there is no metric %s", where, m[1])
 						continue
 					}
@@ -85,8 +90,9 @@ func TestDashboardsShowEveryMetric(t *testing.T) {
 			}
 		}
 	}
+	alerts := alertsOn(t, labels)
 	var table strings.Builder
-	table.WriteString("| metric | labels | meaning | dashboards |\n|---|---|---|---|\n")
+	table.WriteString("| metric | labels | meaning | dashboards | alerts |\n|---|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(meaning)) {
 		if !strings.HasPrefix(name, "stagedoor_") {
 			continue
@@ -102,15 +108,20 @@ func TestDashboardsShowEveryMetric(t *testing.T) {
 		for i, title := range shown[name] {
 			boards[i] = strings.TrimPrefix(title, "Stagedoor: ")
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", name, strings.Join(of, ", "), strings.ReplaceAll(meaning[name], "|", "\\|"), strings.Join(boards, ", "))
+		on := make([]string, len(alerts[name]))
+		for i, alert := range alerts[name] {
+			on[i] = strings.TrimPrefix(alert, "Stagedoor")
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", name, strings.Join(of, ", "), strings.ReplaceAll(meaning[name], "|", "\\|"),
+			strings.Join(boards, ", "), strings.Join(on, ", "))
 	}
-	checkTable(t, testenv.Path(t, "docs", "operations", "metrics.md"), table.String())
+	checkTable(t, testenv.Path(t, "docs", "operations", "metrics.md"), "metrics", table.String())
 }
 
 // checkTable compares the text between two comments of a document with what it must be.
-func checkTable(t *testing.T, file, want string) {
+func checkTable(t *testing.T, file, name, want string) {
 	t.Helper()
-	const begin, end = "<!-- metrics -->\n", "<!-- /metrics -->"
+	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 	text, err := os.ReadFile(file)
 	must.OK(t, err)
 	before, rest, _ := strings.Cut(string(text), begin)

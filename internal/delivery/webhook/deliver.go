@@ -121,6 +121,9 @@ func (w *Webhooks) deliver(job *lane.Job) {
 		var result lane.Result
 		h.run(func(ctx context.Context) {
 			meta := deliveryMeta{attempt: job.Attempt, prev: job.Prev, cause: CauseLive}
+			if job.Prompt {
+				w.metrics.wait.Observe(max(0, w.deps.Now().Sub(job.Event.At)).Seconds())
+			}
 			result = w.send(ctx, endpointOf(job.Hook), &job.Event, meta)
 		})
 		w.mu.Lock()

@@ -12,7 +12,8 @@ import (
 type metrics struct {
 	good, bad         prometheus.Counter
 	deliveries        *prometheus.CounterVec
-	took, arrival     prometheus.Histogram
+	took, wait        prometheus.Histogram
+	arrival           prometheus.Histogram
 	unlogged          prometheus.Counter
 	lanes, inFlight   prometheus.Gauge
 	pending, backlog  prometheus.Gauge
@@ -37,6 +38,11 @@ func newMetrics(registry prometheus.Registerer) metrics {
 			Name:    "stagedoor_webhook_event_seconds",
 			Help:    "Time from the storing of an event until its receiver accepted it, with retries; without replays.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300, 1800, 7200},
+		}),
+		wait: register.NewHistogram(prometheus.HistogramOpts{
+			Name:    "stagedoor_webhook_wait_seconds",
+			Help:    "Time from the storing of an event until its first attempt, to receivers that keep up: the delay that is ours.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300},
 		}),
 		unlogged: register.NewCounter(prometheus.CounterOpts{
 			Name: "stagedoor_webhook_unlogged_total",

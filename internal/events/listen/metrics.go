@@ -11,6 +11,7 @@ type metrics struct {
 	sockets                       *prometheus.GaugeVec
 	frames, skipped               *prometheus.CounterVec
 	gaps, reconnects, fills, held prometheus.Counter
+	delay                         prometheus.Histogram
 }
 
 func newMetrics(registry prometheus.Registerer) metrics {
@@ -28,7 +29,12 @@ func newMetrics(registry prometheus.Registerer) metrics {
 		gaps:       counter("gaps_total", "Times that events may be missing because the platform could not list them."),
 		fills:      counter("fills_total", "Times that missed frames were fetched."),
 		reconnects: counter("reconnects_total", "Sockets that were lost."),
-		held:       counter("held_total", "Times that a socket was not read because the log lagged."),
+		delay: register.NewHistogram(prometheus.HistogramOpts{
+			Name:    "stagedoor_listener_event_seconds",
+			Help:    "Time from an event at a platform, by its clock, until the event log had it. Without events found by polling, and those without a time.",
+			Buckets: []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300, 1800},
+		}),
+		held: counter("held_total", "Times that a socket was not read because the log lagged."),
 	}
 	for _, state := range []account.ListenerState{account.ListenerConnecting, account.ListenerUp, account.ListenerDown} {
 		m.sockets.WithLabelValues(string(state))

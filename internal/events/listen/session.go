@@ -359,7 +359,7 @@ const maxBuffer = 16 << 10
 func (s *session) add(ctx context.Context, record *event.Record, size int) error {
 	text, err := s.listener.l.deps.Store.SealRecord(ctx, s.buffer[:0], record)
 	if err == nil {
-		err = s.addText(ctx, text, size)
+		err = s.addText(ctx, text, size, record.UpstreamAt)
 	}
 	if err == nil {
 		return nil
@@ -373,7 +373,8 @@ func (s *session) add(ctx context.Context, record *event.Record, size int) error
 	return internalError{err}
 }
 
-func (s *session) addText(ctx context.Context, text []byte, size int) error {
+// addText appends an encoded record of an event that happened at a time, which is zero if it is not known.
+func (s *session) addText(ctx context.Context, text []byte, size int, happened time.Time) error {
 	if s.buffer = text; cap(text) > maxBuffer {
 		s.buffer = nil
 	}
@@ -383,6 +384,9 @@ func (s *session) addText(ctx context.Context, text []byte, size int) error {
 			s.flow.Ack(size)
 		}
 		s.mu.Unlock()
+		if err == nil && !happened.IsZero() && !s.isPolled {
+			s.listener.l.metrics.delay.Observe(max(0, s.listener.l.deps.Now().Sub(happened)).Seconds())
+		}
 		if err != nil {
 			s.fail(internalError{err})
 		}

@@ -308,7 +308,10 @@ func (t *Table) record(call *Call) {
 	if rec.Status == 0 {
 		rec.Status = http.StatusOK
 	}
-	t.deps.Metrics.observe(operation, rec.Status, took)
+	t.deps.Metrics.observe(operation, rec.Status, call.outcome.problem, took)
+	if call.outcome.upstream > 0 {
+		t.deps.Metrics.overhead.Observe(max(0, took-call.outcome.upstream).Seconds())
+	}
 	if call.terms.Name != "" {
 		operation = call.terms.Name
 	}

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -12,7 +13,9 @@ import (
 // Metrics are the request metrics of one server. Operations are labels; ids never are.
 type Metrics struct {
 	requests *prometheus.CounterVec
+	failures *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	overhead prometheus.Histogram
 	// shed counts the requests that the door refused. limit, inside and waiting are the newest state of the door, working
 	// is the number of requests in flight.
 	shed                            prometheus.Counter
@@ -40,6 +43,13 @@ func NewMetrics(registry prometheus.Registerer, server string) *Metrics {
 		requests: register.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_http_requests_total", Help: "Requests answered.", ConstLabels: labels,
 		}, []string{"operation", "status"}),
+		failures: register.NewCounterVec(prometheus.CounterOpts{
+			Name: "stagedoor_http_failures_total", Help: "Requests answered with a status of 500 or more, by the code of the problem.", ConstLabels: labels,
+		}, []string{"code"}),
+		overhead: register.NewHistogram(prometheus.HistogramOpts{
+			Name: "stagedoor_http_overhead_seconds", Help: "Time of calls of SDK methods without the requests to the platform: what this service adds.",
+			ConstLabels: labels, Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}),
 		duration: register.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "stagedoor_http_request_duration_seconds", Help: "Time from the first byte read to the last one written.",
 			ConstLabels: labels, Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
@@ -71,7 +81,8 @@ func (m *Metrics) observeDoor(limit, inside, waiting int) {
 	m.waiting.Set(float64(waiting))
 }
 
-func (m *Metrics) observe(operation string, status int, took time.Duration) {
+// observe counts a request. problem is the code of the problem that answered it.
+func (m *Metrics) observe(operation string, status int, problem string, took time.Duration) {
 	key := seriesKey{operation, status}
 	found, ok := m.cache.Load(key)
 	if !ok {
@@ -80,4 +91,7 @@ func (m *Metrics) observe(operation string, status int, took time.Duration) {
 	one, _ := found.(measures)
 	one.requests.Inc()
 	one.duration.Observe(took.Seconds())
+	if status >= http.StatusInternalServerError {
+		m.failures.WithLabelValues(problem).Inc()
+	}
 }

@@ -16,6 +16,8 @@ type Job struct {
 	// Attempt counts from 1. Prev is the sequence of the last wanted event before this one; 0 if unknown.
 	Attempt int
 	Prev    int64
+	// Prompt means that nothing but us delays the delivery: it is the first attempt, and the lane keeps up.
+	Prompt bool
 	// Grant is set for a permit from RequestPermit and must be called with the job. The other exported fields are empty
 	// then.
 	Grant func(*Job)
@@ -82,6 +84,7 @@ func (m *Machine) startDelivery(l *Lane, h *host, now time.Time) *Job {
 	if one == &l.items[0] {
 		job.Attempt += l.row.HeadTries
 	}
+	job.Prompt = job.Attempt == 1 && l.phase == phase.Live
 	m.advance(l, now)
 	return job
 }
