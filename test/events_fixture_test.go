@@ -35,7 +35,9 @@ import (
 // scale is the size of a run.
 type scale struct {
 	// long is set by make chaos.
-	long           bool
+	long bool
+	// calls means that accounts are called, too.
+	calls          bool
 	accounts, orgs int
 	// events is the least number of actions in a case. Each but typing produces one frame or more, so that 85,000 are
 	// more than 100,000 frames.
@@ -48,7 +50,7 @@ type scale struct {
 func readScale() scale {
 	s := scale{accounts: 20, orgs: 3, events: 0, perSecond: 200, lasting: 3 * time.Second, catchUp: 3 * time.Minute, streamLife: 3 * time.Second, settle: 3 * time.Minute}
 	if os.Getenv("STAGEDOOR_CHAOS") != "" {
-		s = scale{long: true, accounts: 200, orgs: 8, events: 85_000, perSecond: 1000, lasting: time.Minute, catchUp: 3 * time.Minute, streamLife: 15 * time.Second, settle: 3 * time.Minute}
+		s = scale{long: true, calls: true, accounts: 200, orgs: 8, events: 85_000, perSecond: 1000, lasting: time.Minute, catchUp: 3 * time.Minute, streamLife: 15 * time.Second, settle: 3 * time.Minute}
 	}
 	s.accounts = setting("STAGEDOOR_CHAOS_ACCOUNTS", s.accounts)
 	s.events = setting("STAGEDOOR_CHAOS_EVENTS", s.events)
@@ -117,6 +119,12 @@ type eventsFixture struct {
 
 func newEventsFixture(t *testing.T, sc scale) *eventsFixture {
 	t.Helper()
+	return prepareEventsFixture(t, sc, nil)
+}
+
+// prepareEventsFixture is newEventsFixture with a function that runs before the nodes start. It may be nil.
+func prepareEventsFixture(t *testing.T, sc scale, prepare func(*eventsFixture, *testnode.Setup)) *eventsFixture {
+	t.Helper()
 	began := time.Now()
 	known, err := catalog.Sandbox()
 	must.OK(t, err)
@@ -132,10 +140,15 @@ func newEventsFixture(t *testing.T, sc scale) *eventsFixture {
 	setup.Database = s.ownerURL
 	setup.Redis, setup.RedisTimeout, setup.NATS, setup.EventLog = redisURL, 250*time.Millisecond, s.nats.URL, "jetstream"
 	setup.Log, setup.Env = s.logFile(), []string{"STAGEDOOR_EVENT_REPLICAS=3"}
+	if prepare != nil {
+		prepare(s, &setup)
+	}
 	s.nodes = testnode.Processes(t, 3, setup)
 	s.dresses = make([]dress, len(s.nodes))
 	for i, n := range s.nodes {
-		n.Change = func(cmd *exec.Cmd) { s.dresses[i].put(cmd) }
+		if setup.Change == nil {
+			n.Change = func(cmd *exec.Cmd) { s.dresses[i].put(cmd) }
+		}
 	}
 	for range sc.orgs {
 		s.orgs = append(s.orgs, &tenant{canary: randomHex(8), Org: s.nodes[0].NewOrg(t, map[string]int{

@@ -497,7 +497,7 @@ const callers = 4
 
 // connectCallers connects the accounts that are called during a case. They are not those whose events are checked.
 func (s *eventsFixture) connectCallers() {
-	if !s.scale.long {
+	if !s.scale.calls {
 		return // TestCallsSurviveTrouble checks calls in CI
 	}
 	s.calls = &callsFixture{t: s.t, nodes: s.nodes, platform: s.platform, problems: map[string]int{}}

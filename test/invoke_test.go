@@ -50,6 +50,8 @@ type callsFixture struct {
 	creators []*connected
 	proxies  map[string]*testenv.Proxy
 	redis    *testenv.Process
+	// pick returns the node of the next call. Default: any.
+	pick func() *testnode.Node
 
 	mu       sync.Mutex
 	problems map[string]int
@@ -129,6 +131,9 @@ func (s *callsFixture) send(ctx context.Context, c *connected, method, key strin
 	defer cancel()
 	s.sent.Add(1)
 	node := s.nodes[rand.IntN(len(s.nodes))]
+	if s.pick != nil {
+		node = s.pick()
+	}
 	path := node.URL + "/v1/accounts/" + c.account + "/" + strings.ReplaceAll(method, ".", "/")
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(body))
 	if err != nil {

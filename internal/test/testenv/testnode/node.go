@@ -78,6 +78,8 @@ type Setup struct {
 	OIDC              [3]string
 	// Wrap precedes the command of a process, for example taskset -c 0. Env is added to its environment.
 	Wrap, Env []string
+	// Change is Node.Change of all nodes. It may be nil. Only Processes uses it, not Nodes.
+	Change func(*exec.Cmd)
 	// AsOwner makes the nodes connect to PostgreSQL as the owner of the tables, to whom row-level security does not apply.
 	AsOwner bool
 	// PgBouncer puts PgBouncer in transaction mode between the nodes and PostgreSQL. The environment variable
@@ -242,11 +244,11 @@ func (w *warningLog) Write(line []byte) (int, error) {
 func Processes(t testing.TB, n int, s Setup) []*Node {
 	t.Helper()
 	s = s.withDefaults(t)
-	binary := buildServer(t)
+	binary := BuildServer(t)
 	nodes := make([]*Node, n)
 	for i := range nodes {
 		public, internal := testenv.FreePort(t), testenv.FreePort(t)
-		node := &Node{URL: "http://" + public, Internal: "http://" + internal, database: s.Database}
+		node := &Node{URL: "http://" + public, Internal: "http://" + internal, database: s.Database, Change: s.Change}
 		node.Process = testenv.StartProcess(t, internal, func() *exec.Cmd {
 			args := append(slices.Clone(s.Wrap), binary, "serve")
 			cmd := exec.Command(args[0], args[1:]...)
@@ -432,8 +434,8 @@ func (n *Node) Restart(t testing.TB) {
 	n.AwaitReady(t)
 }
 
-// buildServer compiles stagedoord, once per test process, and returns its path.
-func buildServer(t testing.TB) string {
+// BuildServer compiles stagedoord, once per test process, and returns its path.
+func BuildServer(t testing.TB) string {
 	t.Helper()
 	root, err := testenv.Root()
 	must.OK(t, err)
