@@ -1,7 +1,7 @@
 # Targets for developers. The work is done in scripts/.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help up down reset restart logs status build web generate fmt lint test check proof bench bench-gateway bench-delivery chaos soak mutants ci tools
+.PHONY: help up down reset restart logs status build web generate fmt lint test check proof bench bench-gateway bench-delivery chaos soak mutants release-snapshot ci tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,8 +84,12 @@ soak: ## Rotate faults for two hours on the same nodes, and check that they do n
 mutants: ## Break the code in known ways and check that the tests notice (WHAT=lease for some)
 	test/mutants/run $(WHAT)
 
+release-snapshot: ## Build what a release consists of, without publishing, and try it
+	@scripts/web
+	@scripts/release-snapshot
+
 ci: ## Run everything that CI runs
 	@bash .ci/run
 
 tools: ## Build the pinned tools into .dev/bin (takes minutes the first time)
-	@scripts/tool nats-server golangci-lint sqlc govulncheck actionlint dex versitygw helm
+	@scripts/tool nats-server golangci-lint sqlc govulncheck actionlint dex versitygw helm goreleaser

@@ -84,7 +84,7 @@ func openEngines(ctx context.Context, n *Node) (eng engines, err error) {
 			return eng, fmt.Errorf("STAGEDOOR_OBJECTS: %w", err)
 		}
 	}
-	eng.jobs, err = river.NewClient(riverpgxv5.New(eng.db.Pool()), &river.Config{Logger: quiet(n.log)})
+	eng.jobs, err = river.NewClient(riverpgxv5.New(eng.db.Pool()), &river.Config{Logger: quiet(n.log), Middleware: jobTraces(eng.tracer())})
 	if err != nil {
 		return eng, fmt.Errorf("set up job queue: %w", err)
 	}

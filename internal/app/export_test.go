@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/riverqueue/river/rivertype"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -30,3 +32,6 @@ func CheckKeyring(ctx context.Context, main, keyring *postgres.DB) error {
 
 // Server returns the HTTP server of the public listener.
 func Server(h http.Handler, log *slog.Logger) *http.Server { return server(h, log, publicWriteTimeout) }
+
+// JobTraces returns the middleware that traces jobs.
+func JobTraces(tracer trace.Tracer) []rivertype.Middleware { return jobTraces(tracer) }

@@ -63,6 +63,7 @@ var (
 var notMetrics = []string{
 	"stagedoor_app",      // the role in operations/database-roles.md
 	"stagedoor_keyring",  // the database in sealing.md
+	"stagedoor_nats",     // the volume in operations/deploy.md
 	"stagedoor_before_",  // the databases that a restore keeps, in operations/one-vm.md
 	"stagedoor_restored", // the database of the drill in operations/backup-and-restore.md
 	"stagedoor_verify",   // the helper in verify/python

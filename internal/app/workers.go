@@ -76,7 +76,7 @@ func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work 
 	connect.Register(workers, a.connects)
 	job.Register(workers, work)
 	jobs, err := river.NewClient(riverpgxv5.New(eng.db.Pool()), &river.Config{
-		Workers: workers, Logger: quiet(n.log), ID: n.process,
+		Workers: workers, Logger: quiet(n.log), ID: n.process, Middleware: jobTraces(eng.tracer()),
 		Queues: map[string]river.QueueConfig{
 			river.QueueDefault: {MaxWorkers: 10}, connect.Queue: {MaxWorkers: connectWorkers}, job.Queue: {MaxWorkers: jobWorkers},
 		},

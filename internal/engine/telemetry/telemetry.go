@@ -17,6 +17,9 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 )
 
 // Log makes a logger. Format is json, pretty or auto; auto means pretty on a terminal and json otherwise. An invalid
@@ -27,10 +30,25 @@ func Log(w io.Writer, level, format string) *slog.Logger {
 		l = slog.LevelInfo
 	}
 	if format == "pretty" || format == "auto" && isTerminal(w) {
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: l, TimeFormat: time.TimeOnly}))
+		return slog.New(traced{tint.NewTextHandler(w, &tint.Options{Level: l, TimeFormat: time.TimeOnly})})
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
+	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l})})
 }
+
+// traced adds the ids of the trace and the span to lines that are logged with a span in their context.
+type traced struct{ slog.Handler }
+
+func (h traced) Handle(ctx context.Context, r slog.Record) error {
+	if of := trace.SpanContextFromContext(ctx); of.IsValid() {
+		r = r.Clone()
+		r.AddAttrs(slog.String(logkey.TraceID, of.TraceID().String()), slog.String(logkey.SpanID, of.SpanID().String()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h traced) WithAttrs(a []slog.Attr) slog.Handler { return traced{h.Handler.WithAttrs(a)} }
+
+func (h traced) WithGroup(name string) slog.Handler { return traced{h.Handler.WithGroup(name)} }
 
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

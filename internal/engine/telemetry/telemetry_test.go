@@ -1,9 +1,14 @@
 package telemetry_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 	"github.com/stagedoor/stagedoor/internal/test/must"
@@ -29,5 +34,29 @@ func TestTracesArePostedToTheAddressWithTheHeadersOfTheEnvironment(t *testing.T)
 	}
 	if r.Header.Get("Authorization") != "Bearer opensesame" || r.Header.Get("X-Tenant") != "ops" {
 		t.Errorf("the headers of the environment are missing: %v", r.Header)
+	}
+}
+
+// A line that is logged within a span has the ids of the span, also after With; another line has none.
+func TestLinesOfASpanHaveItsIDs(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := telemetry.Log(&out, "info", "json").With(slog.String("node", "a"))
+	ctx, span := sdktrace.NewTracerProvider().Tracer("test").Start(t.Context(), "request")
+	log.InfoContext(ctx, "within")
+	log.InfoContext(t.Context(), "without")
+	for _, want := range []map[string]any{
+		{"msg": "within", "node": "a", "trace_id": span.SpanContext().TraceID().String(), "span_id": span.SpanContext().SpanID().String()},
+		{"msg": "without", "node": "a", "trace_id": nil, "span_id": nil},
+	} {
+		line, err := out.ReadBytes('\n')
+		must.OK(t, err)
+		var got map[string]any
+		must.OK(t, json.Unmarshal(line, &got))
+		for key, value := range want {
+			if got[key] != value {
+				t.Errorf("%s is %v; want %v", key, got[key], value)
+			}
+		}
 	}
 }
