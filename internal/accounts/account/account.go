@@ -197,6 +197,7 @@ type Accounts struct {
 	reads singleflight.Group
 	// refreshes merges concurrent refreshes of the same account on this node.
 	refreshes    singleflight.Group
+	rotations    rotations
 	onDisconnect func(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error
 	// purge deletes an account's data in other packages.
 	purge func(ctx context.Context, a Account, most int) (done bool, err error)

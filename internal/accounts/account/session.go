@@ -127,11 +127,22 @@ const rotateTries = 3
 // Rotate stores the cookies that a response of the platform changed, and returns the account as it is stored. a is the
 // account whose session was sent, names are the cookies that changed, and session holds their new values. If another
 // node has stored other cookies since, both sets are kept. If another sign-in has replaced the session since, the
-// cookies are dropped.
+// cookies are dropped. If the database cannot be reached, Rotate fails, and the cookies are stored once it can be.
 func (s *Accounts) Rotate(ctx context.Context, a Account, names []string, session driver.Session) (Account, error) {
 	if len(names) == 0 {
 		return a, nil
 	}
+	next, err := s.rotate(ctx, a, names, session)
+	switch {
+	case err == nil:
+		s.rotations.drop(a.ID)
+	case isOutage(err):
+		s.storeLater(ctx, rotation{a, names, session})
+	}
+	return next, err
+}
+
+func (s *Accounts) rotate(ctx context.Context, a Account, names []string, session driver.Session) (Account, error) {
 	next := session
 	for range rotateTries {
 		stored, err := s.tryRotate(ctx, a, next)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"testing"
@@ -17,9 +18,34 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/test/must"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/accounttest"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
+
+// The platform changes a cookie while the database cannot be reached. When it is back, the newest cookies are stored: the
+// old ones may be invalid by then.
+func TestCookiesOfAnOutageAreStoredAfterIt(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivatePostgres(t, io.Discard)
+	link := testenv.NewSwitch(t, server)
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: link.URL, MaxConns: 8, Name: "test"})
+	must.OK(t, err)
+	t.Cleanup(db.Close)
+	r := accounttest.New(t, accounttest.Engines{DB: db}, nil)
+	a := connectActive(t, r, "1")
+	link.Cut()
+	for _, change := range [][2]string{{"sess", "auth_id=1; sess=old; lang=de"}, {"lang", "auth_id=1; sess=old; lang=en"}, {"sess", "auth_id=1; sess=new; lang=de"}} {
+		if _, err := r.Accounts.Rotate(t.Context(), a, change[:1], r.Session(change[1])); err == nil {
+			t.Fatal("the cookies were stored without a database")
+		}
+	}
+	link.To(server)
+	testenv.Await(t, "the newest cookies", func() bool {
+		_, session, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
+		return err == nil && session.Cookie("sess").Reveal() == "new" && session.Cookie("lang").Reveal() == "en"
+	})
+}
 
 // Two nodes call concurrently and the platform changes a different cookie for each: both are kept.
 func TestConcurrentRotationsKeepBothCookies(t *testing.T) {
