@@ -63,8 +63,8 @@ func TestJobsContinueTheTraceThatInsertedThem(t *testing.T) {
 	}
 	for _, got := range ended {
 		for _, a := range got.Attributes() {
-			if strings.Contains(a.Value.Emit(), "canary") {
-				t.Errorf("the span has an argument: %s", a.Value.Emit())
+			if strings.Contains(a.Value.String(), "canary") {
+				t.Errorf("the span has an argument: %s", a.Value.String())
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func newMetrics(registry prometheus.Registerer) metrics {
 func (m *metrics) observeEnd(r *record) {
 	code := ""
 	if r.Failure != nil {
-		code = string(r.Failure.Code)
+		code = r.Failure.Code
 	}
 	m.ended.WithLabelValues(string(r.Kind), string(r.State), code).Inc()
 	m.took.WithLabelValues(string(r.State)).Observe(r.FinishedAt.Sub(r.CreatedAt).Seconds())

@@ -248,7 +248,7 @@ func TestTheMetricOfRequestsInFlightHasThoseThatWaitForAPlatform(t *testing.T) {
 		defer endpoint.From(ctx).Away()()
 		started <- struct{}{}
 		<-free
-		return nil, nil
+		return &struct{}{}, nil
 	})
 	inFlight := func(want float64) {
 		t.Helper()

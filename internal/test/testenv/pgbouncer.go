@@ -23,7 +23,7 @@ func PgBouncer(t testing.TB, database secret.String) (*Process, secret.String) {
 	_, port, err := net.SplitHostPort(address)
 	must.OK(t, err)
 	// PgBouncer does not run as root, and its other user must be able to read the files.
-	dir, err := os.MkdirTemp("", "stagedoor-pgbouncer-")
+	dir, err := os.MkdirTemp("", "stagedoor-pgbouncer-") //nolint:usetesting // only root can enter the folders of t.TempDir
 	must.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	must.OK(t, os.Chmod(dir, 0o755))

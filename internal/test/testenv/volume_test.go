@@ -14,6 +14,7 @@ import (
 // A volume works again after a power failure while another mount namespace, such as that of a container, still has its
 // file system mounted.
 func TestVolumeReturnsWhileAnotherNamespaceHasIt(t *testing.T) {
+	t.Parallel()
 	if err := testenv.CanMount(); err != nil {
 		t.Skip("needs root and loop devices:", err)
 	}
