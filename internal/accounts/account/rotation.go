@@ -33,7 +33,7 @@ type rotation struct {
 // rotations holds the newest change of each account that is still to be stored.
 type rotations struct {
 	mu     sync.Mutex
-	queued map[id.Account]rotation
+	queued map[id.Account]*rotation
 }
 
 // add queues a change, together with what only an earlier one changed, and reports whether none was queued for the account.
@@ -46,17 +46,27 @@ func (q *rotations) add(r rotation) bool {
 		r = rotation{before.account, slices.Concat(r.names, older), r.session.Merge(before.session, older)}
 	}
 	if q.queued == nil {
-		q.queued = map[id.Account]rotation{}
+		q.queued = map[id.Account]*rotation{}
 	}
-	q.queued[r.account.ID] = r
+	q.queued[r.account.ID] = &r
 	return !found
 }
 
-func (q *rotations) get(account id.Account) (rotation, bool) {
+// get returns the queued change of an account; nil if there is none.
+func (q *rotations) get(account id.Account) *rotation {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r, ok := q.queued[account]
-	return r, ok
+	return q.queued[account]
+}
+
+// end removes a change, unless a newer one has been queued since. It reports whether the queue of the account is empty.
+func (q *rotations) end(r *rotation) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.queued[r.account.ID] == r {
+		delete(q.queued, r.account.ID)
+	}
+	return q.queued[r.account.ID] == nil
 }
 
 func (q *rotations) drop(account id.Account) {
@@ -79,18 +89,22 @@ func (s *Accounts) storeLater(ctx context.Context, r rotation) {
 	ctx, cancel := context.WithTimeout(postgres.WithOrg(context.WithoutCancel(ctx), r.account.Org), rotationPatience)
 	go func() {
 		defer cancel()
-		defer s.rotations.drop(r.account.ID)
 		for range clock.Every(ctx, rotationPause) {
-			newest, ok := s.rotations.get(r.account.ID)
-			if !ok {
+			newest := s.rotations.get(r.account.ID)
+			if newest == nil {
 				return // a later change has been stored
 			}
-			if _, err := s.rotate(ctx, newest.account, newest.names, newest.session); !isOutage(err) {
-				if err != nil {
-					s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies", slog.String(logkey.Account, string(r.account.ID)), slog.Any(logkey.Error, err))
-				}
+			_, err := s.rotate(ctx, newest.account, newest.names, newest.session)
+			if isOutage(err) {
+				continue
+			}
+			if err != nil {
+				s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies", slog.String(logkey.Account, string(r.account.ID)), slog.Any(logkey.Error, err))
+			}
+			if s.rotations.end(newest) {
 				return
 			}
 		}
+		s.rotations.drop(r.account.ID) // it has waited too long
 	}()
 }

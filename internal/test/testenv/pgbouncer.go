@@ -43,7 +43,7 @@ max_client_conn = 500
 `, target.Hostname(), target.Port(), port, users), 0o644))
 	args := []string{config}
 	if os.Getuid() == 0 {
-		args = append([]string{"-u", "nobody"}, args...)
+		args = append(args, "-u", "nobody")
 	}
 	p := StartProcess(t, address, func() *exec.Cmd { return exec.Command(pgBouncerBinary(), args...) })
 	target.Host = address
