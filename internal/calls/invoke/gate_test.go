@@ -263,9 +263,16 @@ func TestACallIsAwayWhileItWaits(t *testing.T) {
 		var wait sync.WaitGroup
 		fresh := at
 		fresh.Fresh = true
-		for range 9 { // The ninth waits for a place, and then for the platform.
+		// The ninth waits for a place, and then for the platform. It comes a little later, so that the first call ends before
+		// the ninth has waited too long.
+		for range 9 {
+			time.Sleep(time.Millisecond)
 			own := fresh
-			wait.Go(func() { _, _ = r.do(t.Context(), own) })
+			wait.Go(func() {
+				if _, err := r.do(t.Context(), own); err != nil {
+					t.Error(err)
+				}
+			})
 			synctest.Wait()
 		}
 		if away.Load() != 9 {
@@ -274,7 +281,11 @@ func TestACallIsAwayWhileItWaits(t *testing.T) {
 		wait.Wait()
 		for range 2 { // The second joins the first.
 			own := at
-			wait.Go(func() { _, _ = r.do(t.Context(), own) })
+			wait.Go(func() {
+				if _, err := r.do(t.Context(), own); err != nil {
+					t.Error(err)
+				}
+			})
 			synctest.Wait()
 		}
 		if away.Load() != 2 {

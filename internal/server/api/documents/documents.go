@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stagedoor/stagedoor/docs"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -24,6 +26,9 @@ type Deps struct {
 	// OpenAPI returns the OpenAPI document. It is called after all operations were added.
 	OpenAPI func() ([]byte, error)
 }
+
+// sendTimeout bounds the time to send the OpenAPI document.
+const sendTimeout = 30 * time.Second
 
 type documents struct {
 	Deps
@@ -123,6 +128,9 @@ func (a *documents) getOpenAPI(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// The first caller waits until the document is built, which must not take away from the time to send it. A writer
+	// without a connection has no deadlines.
+	_ = http.NewResponseController(w).SetWriteDeadline(clock.Now().Add(sendTimeout))
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "public, max-age=300")
 	doc.Serve(w, r)

@@ -66,7 +66,7 @@ func (n *Node) ConnectLogin(t testing.TB, key, login, region string) string {
 	})
 }
 
-// AddJob adds a job that never ends, because no node knows its kind, and returns its id.
+// AddJob adds an export that no worker runs, because it is not in the queue, and returns its id.
 func (n *Node) AddJob(t testing.TB, org string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), n.database.Reveal())
@@ -74,7 +74,7 @@ func (n *Node) AddJob(t testing.TB, org string) string {
 	defer conn.Close(t.Context())
 	made := string(id.New[id.Job]())
 	_, err = conn.Exec(t.Context(), `INSERT INTO job (org_id, id, kind, state, params, asked_by, created_at, wake_at)
-		VALUES ($1, $2, 'unknown', 'queued', '{}', '{}', now(), now() + interval '1 day')`, org, made)
+		VALUES ($1, $2, 'org_export', 'queued', '{}', '{}', now(), now() + interval '1 day')`, org, made)
 	must.OK(t, err)
 	return made
 }
