@@ -99,9 +99,41 @@ const maxClockError = 2 * time.Second
 // outdated schema. A node that does not reach the database, whose clock is wrong or that cannot write leaves only if
 // another node is healthy: what all nodes have in common does not get better when they all leave.
 func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	answer := readiness{Draining: n.draining.Load(), Checks: n.runChecks(r.Context())}
+	answer.Ready = !answer.Draining
+	for _, c := range answer.Checks {
+		answer.Ready = answer.Ready && c.State != "down"
+	}
+	status := http.StatusOK
+	if !answer.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, answer)
+}
+
+// failingChecks returns the checks that do not pass, with their details.
+func (n *Node) failingChecks(ctx context.Context) map[string]string {
+	failing := map[string]string{}
+	for name, c := range n.runChecks(ctx) {
+		// The proxies of regions have metrics of their own.
+		if c.State != stateUp && !strings.HasPrefix(name, egressCheck) {
+			failing[name] = c.Detail
+		}
+	}
+	return failing
+}
+
+const (
+	stateUp = "up"
+	// egressCheck is the beginning of the names of the checks of regions.
+	egressCheck = "egress_"
+)
+
+// runChecks runs the checks of this node concurrently.
+func (n *Node) runChecks(ctx context.Context) map[string]check {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	answer := readiness{Draining: n.draining.Load(), Checks: map[string]check{}}
+	checks := map[string]check{}
 	var (
 		mu   sync.Mutex
 		wait sync.WaitGroup
@@ -110,20 +142,20 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 		wait.Go(func() {
 			started := time.Now()
 			err := do(ctx)
-			c := check{State: "up", TookMs: time.Since(started).Milliseconds()}
+			c := check{State: stateUp, TookMs: time.Since(started).Milliseconds()}
 			if err != nil {
 				c.State, c.Detail = whenDown, detail
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			answer.Checks[name] = c
+			checks[name] = c
 		})
 	}
 	wait.Go(func() {
 		c := n.checkDatabase(ctx)
 		mu.Lock()
 		defer mu.Unlock()
-		answer.Checks["postgres"] = c
+		checks["postgres"] = c
 	})
 	probe("schema", "down", "the database lacks migrations of this version: run stagedoord migrate", n.schemaCurrent)
 	probe("kms", "degraded", "the key management service is not responding; recently used accounts keep working for a while, new ones cannot be connected", n.sealer.Check)
@@ -142,7 +174,7 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 		probe("objects", "degraded", "the object store is not responding; jobs wait, and their results cannot be read", store.Check)
 	}
 	for _, region := range n.egress.Regions() {
-		probe("egress_"+region, "degraded", "no proxy of the region is healthy; its accounts get 503 egress-unavailable", func(context.Context) error {
+		probe(egressCheck+region, "degraded", "no proxy of the region is healthy; its accounts get 503 egress-unavailable", func(context.Context) error {
 			if !n.egress.Available(region) {
 				return errNoEgress
 			}
@@ -150,15 +182,7 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	wait.Wait()
-	answer.Ready = !answer.Draining
-	for _, c := range answer.Checks {
-		answer.Ready = answer.Ready && c.State != "down"
-	}
-	status := http.StatusOK
-	if !answer.Ready {
-		status = http.StatusServiceUnavailable
-	}
-	writeJSON(w, status, answer)
+	return checks
 }
 
 // checkDatabase checks the database. A node that has never reached it, and so does not know whether its schema is
@@ -168,7 +192,7 @@ func (n *Node) checkDatabase(ctx context.Context) check {
 	inTime, cancel := context.WithTimeout(ctx, readyTimeout/2) // the others have time to answer
 	defer cancel()
 	err := n.engines.db.Ping(inTime)
-	c := check{State: "up", TookMs: time.Since(started).Milliseconds()}
+	c := check{State: stateUp, TookMs: time.Since(started).Milliseconds()}
 	switch {
 	case err == nil:
 	case !n.schemaSeen.Load():

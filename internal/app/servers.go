@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/disclosure"
 	"github.com/stagedoor/stagedoor/internal/server/docs"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
+	"github.com/stagedoor/stagedoor/internal/server/statuspage"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/version"
 	"github.com/stagedoor/stagedoor/web"
@@ -58,13 +59,16 @@ func newServers(n *Node, p parts) (servers, error) {
 	if err != nil {
 		return servers{}, err
 	}
+	status := statuspage.New(statuspage.Deps{
+		Pulse: p.operators.pulse, Banner: p.operators.switches.Banner, Log: n.log, Now: n.clock.Now,
+	})
 	console, err := newAdmin(n, p, from)
 	if err != nil {
 		return servers{}, err
 	}
 	return servers{
 		api: public, admin: console,
-		public: board.Before(pages.Before(reference.Before(newDisclosure(n, p, from).Before(public)))),
+		public: board.Before(pages.Before(reference.Before(status.Before(newDisclosure(n, p, from).Before(public))))),
 	}, nil
 }
 
@@ -184,7 +188,7 @@ func newAdmin(n *Node, p parts, from client) (*admin.Admin, error) {
 		Operators: p.operators.people, Client: identity,
 		DB: p.engines.db, Jobs: p.engines.jobs, Seal: t.sealer, Orgs: t.orgs, Keys: t.keys, Members: t.members,
 		Limits: t.limits, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks, Events: p.events.store,
-		Egress: p.platforms.egress, Control: p.operators.switches, Fleet: p.operators.fleet, Site: web.Dist(),
+		Egress: p.platforms.egress, Control: p.operators.switches, Fleet: p.operators.fleet, Pulse: p.operators.pulse, Site: web.Dist(),
 		Metrics: endpoint.NewMetrics(n.registry, "admin"), Tracer: p.engines.tracer(),
 		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,
 	})

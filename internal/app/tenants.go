@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/operate/operator"
+	"github.com/stagedoor/stagedoor/internal/operate/pulse"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
@@ -27,6 +28,7 @@ type operators struct {
 	people   *operator.Operators
 	switches *switches.Control
 	fleet    *fleet.Fleet
+	pulse    *pulse.Pulse
 }
 
 func newOperators(n *Node, eng engines, auditLog *audit.Log) operators {
@@ -45,7 +47,12 @@ func newOperators(n *Node, eng engines, auditLog *audit.Log) operators {
 		},
 		DB: eng.db, Audit: auditLog, Log: n.log,
 	})
-	return operators{people, control, nodes}
+	counts := pulse.New(pulse.Deps{
+		DB: eng.db, Node: n.cfg.Node, Metrics: n.registry, Fleet: nodes, Switches: control, Down: n.failingChecks,
+		Log: n.log, Now: n.clock.Now,
+	})
+	n.loop("pulse", counts.Run)
+	return operators{people, control, nodes, counts}
 }
 
 // tenants are the services that know the customers: who they are, what they may do, and what they did.

@@ -3,7 +3,8 @@ import { fail, slow } from './lib.mjs'
 import { answers, deletingOrg, firstOrg, suspendedOrg } from './ops-fake.mjs'
 
 const pages = {
-  fleet: '/',
+  home: '/',
+  fleet: '/fleet',
   orgs: '/orgs',
   org: '/orgs/' + firstOrg,
   accounts: '/accounts',
@@ -19,6 +20,7 @@ const pages = {
 // Every call fails except the one for the signed-in operator.
 const down = (f) => ({ '/admin/v1/me': answers()['/admin/v1/me'], '/admin/v1/*': f })
 const none = {
+  home: 'Nothing is wrong',
   fleet: 'No nodes are alive',
   orgs: 'No organisations yet',
   accounts: 'No accounts yet',
@@ -32,6 +34,7 @@ const none = {
   operators: 'No browsers are signed in',
 }
 const said = {
+  home: 'Requests fail',
   fleet: 'node-1',
   orgs: 'Northlight Agency',
   org: 'Northlight Agency',
@@ -59,6 +62,8 @@ export const cases = [
   ...['orgs', 'org', 'jobs'].map((name) => [name + '-slow', pages[name], down(slow)]),
   ...Object.entries(zzz).map(([name, query]) => [name + '-nomatch', pages[name] + query, answers()]),
   ...Object.keys(zzz).map((name) => [name + '-many', pages[name], many, { see: '10,000' }]),
+  ['home-engines', '/', answers({ trouble: 'engines' }), { see: 'NATS is not responding' }],
+  ['home-regions', '/', answers({ trouble: 'regions' }), { see: 'A region is down' }],
   ['control-off', '/control', answers({ off: true }), { see: 'The platform has changed its sign-in' }],
   ['keys-off', '/keys', answers({ off: true })],
   ['egress-off', '/egress', answers({ off: true })],

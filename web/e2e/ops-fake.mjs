@@ -140,8 +140,125 @@ const slots = (n, kind) =>
     ...(kind === 'listen' ? { listeners: { up: 40 + i, down: i % 4 } } : {}),
   }))
 
-/** rows: the length of each list; off: whether something is switched off. */
-export function answers({ rows = 60, off = false, whole = false, role = 'owner', granted = false } = {}) {
+const runbook = (page) => 'https://api.example/docs/runbooks/' + page
+const troubles = {
+  requests: [
+    {
+      name: 'availability',
+      harm: 'critical',
+      title: 'Requests fail',
+      detail:
+        "Customers get errors that are this service's own. 4.1 percent in the last five minutes; the objective allows 0.1.",
+      where: '',
+      since: ago(1500),
+      runbook: runbook('error-budget#availability'),
+    },
+    {
+      name: 'node_died',
+      harm: 'warning',
+      title: 'A node is gone',
+      detail: 'It ended without leaving, and has not come back. Other nodes have its work.',
+      where: 'node-2',
+      since: ago(1560),
+      runbook: runbook('node-down'),
+    },
+  ],
+  engines: [
+    {
+      name: 'nats',
+      harm: 'critical',
+      title: 'NATS is not responding',
+      detail: 'Events wait at the platforms, and changes reach other nodes later.',
+      where: 'node-1, node-2, node-3',
+      since: ago(420),
+      runbook: runbook('nats-down'),
+    },
+    {
+      name: 'redis',
+      harm: 'warning',
+      title: 'Redis is not responding',
+      detail: 'Nodes enforce their share of the limits on their own. Calls work.',
+      where: 'node-2',
+      since: ago(400),
+      runbook: runbook('redis-down'),
+    },
+  ],
+  regions: [
+    {
+      name: 'region',
+      harm: 'critical',
+      title: 'A region is down',
+      detail: 'Calls of its accounts get 503 egress-unavailable, and their events wait.',
+      where: 'uk',
+      since: ago(7200),
+      runbook: runbook('platform-fails'),
+    },
+    {
+      name: 'paused',
+      harm: 'notice',
+      title: 'Writes are paused',
+      detail: 'By Ana: The platform has changed its sign-in.',
+      where: 'writes',
+      since: ago(7000),
+      runbook: null,
+    },
+  ],
+}
+function home(none, trouble) {
+  const bad = (name) => !none && trouble === name
+  return {
+    at: ago(0),
+    counted: ago(20),
+    troubles: none ? [] : troubles[trouble],
+    objectives: [
+      ['availability', 0.999, bad('requests') ? 0.9984 : 0.99996],
+      ['overhead', 0.99, 0.9991],
+      ['arrival', 0.99, bad('engines') ? 0.9912 : 0.9998],
+      ['delivery', 0.99, null],
+    ].map(([name, target, month]) => ({
+      name,
+      title: name,
+      target,
+      month,
+      left: month === null ? null : 1 - (1 - month) / (1 - target),
+      burn: 0.2,
+    })),
+    chart: Array.from({ length: 60 }, (_, i) => ({
+      at: ago(180 * (60 - i)),
+      requests: 900 + ((i * 37) % 240),
+      failed: bad('requests') && i > 51 ? 38 : 0,
+      p95Ms: 25 + (i % 3) * 25,
+      lagSeconds: bad('engines') && i > 57 ? 40 : (i % 4) / 10,
+      backlog: (i * 7) % 12,
+    })),
+    engines: ['postgres', 'redis', 'nats', 'kms', 'objects'].map((name) => ({
+      name,
+      nodes: 3,
+      down: !bad('engines')
+        ? []
+        : name === 'nats'
+          ? ['node-1', 'node-2', 'node-3']
+          : name === 'redis'
+            ? ['node-2']
+            : [],
+    })),
+    regions: [
+      { name: 'uk', healthy: bad('regions') ? 0 : 2, all: 2 },
+      { name: 'us', healthy: 3, all: 3 },
+    ],
+    nodes: 3,
+  }
+}
+
+/** rows: the length of each list; trouble: what the home page shows; off: whether something is switched off. */
+export function answers({
+  rows = 60,
+  off = false,
+  whole = false,
+  role = 'owner',
+  granted = false,
+  trouble = 'requests',
+} = {}) {
   const list =
     (name, make, keep = () => true) =>
     (url) => {
@@ -167,6 +284,7 @@ export function answers({ rows = 60, off = false, whole = false, role = 'owner',
   const lanes = list('lanes', lane, state)
   return {
     '/admin/v1/me': () => ({ name: 'ana@example.test', role, person: true, node: 'node-1', version: '1.7.0' }),
+    '/admin/v1/home': () => home(none, trouble),
     '/admin/v1/nodes': () => ({
       nodes: none
         ? []

@@ -434,6 +434,8 @@ var withoutOrg = map[string]string{
 	"lease_slot":            "leases of work",
 	"month_flush":           "positions of processes",
 	"node":                  "processes",
+	"pulse_minute":          "counts of processes",
+	"pulse_day":             "counts of the installation",
 	"org_suspension_reader": "processes",
 	"database_generation":   "about the database",
 	"control":               "decisions of operators for all orgs",

@@ -122,8 +122,15 @@ func (f *Fleet) LastDeath() time.Time {
 	return time.Time{}
 }
 
+// Live returns the nodes that are alive.
 func (f *Fleet) Live(ctx context.Context) ([]Node, error) {
 	rows, err := db.New(f.deps.DB).Live(ctx, f.deps.Now().Add(-deadAfter))
+	return postgres.Convert(rows, func(r db.Node) Node { return Node(r) }), err
+}
+
+// Dead returns the nodes that ended without Leave in the last 24 hours, the first to end first.
+func (f *Fleet) Dead(ctx context.Context) ([]Node, error) {
+	rows, err := db.New(f.deps.DB).Dead(ctx, f.deps.Now().Add(-deadAfter))
 	return postgres.Convert(rows, func(r db.Node) Node { return Node(r) }), err
 }
 

@@ -9,6 +9,9 @@ SELECT * FROM node WHERE seen_at > @since ORDER BY name, id;
 -- A node that stops takes its row away; one that dies leaves it.
 SELECT coalesce(max(seen_at), 'epoch')::timestamptz FROM node WHERE seen_at <= @since;
 
+-- name: Dead :many
+SELECT * FROM node WHERE seen_at <= @since ORDER BY seen_at;
+
 -- name: Leave :exec
 DELETE FROM node WHERE id = @id;
 

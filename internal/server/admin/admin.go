@@ -23,6 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/operate/operator"
+	"github.com/stagedoor/stagedoor/internal/operate/pulse"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
@@ -67,6 +68,7 @@ type Deps struct {
 	Jobs     *Queue
 	Audit    *audit.Log
 	Fleet    *fleet.Fleet
+	Pulse    *pulse.Pulse
 	// Site has the built pages.
 	Site     fs.FS
 	Metrics  *endpoint.Metrics
@@ -106,6 +108,7 @@ func New(d Deps) (*Admin, error) {
 	a.operatorRoutes()
 	a.invitationRoutes()
 	a.accountRoutes()
+	a.homeRoutes()
 	a.fleetRoutes()
 	a.leaseRoutes()
 	a.egressRoutes()

@@ -17,6 +17,7 @@ import {
   Activity,
   Building2,
   Clock,
+  HeartPulse,
   KeyRound,
   Layers,
   ListChecks,
@@ -59,7 +60,8 @@ const nav: { label: string; items: Item[] }[] = [
   {
     label: 'Service',
     items: [
-      { to: '/', label: 'Fleet', icon: Server, key: 'f' },
+      { to: '/', label: 'Home', icon: HeartPulse, key: 'h' },
+      { to: '/fleet', label: 'Fleet', icon: Server, key: 'f' },
       { to: '/leases', label: 'Leases', icon: Layers, key: 'l' },
       { to: '/egress', label: 'Egress', icon: Network, key: 'e' },
       { to: '/jobs', label: 'Jobs', icon: ListChecks, key: 'j' },
@@ -78,7 +80,7 @@ const nav: { label: string; items: Item[] }[] = [
     label: 'Control',
     items: [
       { to: '/control', label: 'Switches & banner', icon: Power, key: 's' },
-      { to: '/audit', label: 'Audit log', icon: Activity, key: 'h' },
+      { to: '/audit', label: 'Audit log', icon: Activity, key: 'u' },
       { to: '/operators', label: 'Operators', icon: ShieldUser, key: 'p', least: 'owner' },
     ],
   },
@@ -261,7 +263,8 @@ const page = (path: string, load: Load) =>
 
 const router = createRouter({
   routeTree: root.addChildren([
-    page('/', () => import('./pages/fleet')),
+    page('/', () => import('./pages/home')),
+    page('/fleet', () => import('./pages/fleet')),
     page('/orgs', () => import('./pages/orgs')),
     page('/orgs/$id', () => import('./pages/org')),
     page('/accounts', () => import('./pages/accounts')),

@@ -6,6 +6,7 @@ import type {
   Account,
   Banner,
   Entry,
+  Home,
   Job,
   Keyring,
   Lane,
@@ -28,6 +29,13 @@ export function useMe() {
     queryKey: ['operator'],
     queryFn: ({ signal }) => call<Operator>('GET', '/admin/v1/me', { signal }),
     staleTime: 60_000,
+  })
+}
+export function useHome() {
+  return useQuery({
+    queryKey: ['home'],
+    queryFn: ({ signal }) => call<Home>('GET', '/admin/v1/home', { signal }),
+    refetchInterval: every,
   })
 }
 const roles: Role[] = ['viewer', 'support', 'operator', 'owner']

@@ -18,6 +18,38 @@ export interface Node {
   startedAt: string
   seenAt: string
 }
+export type Harm = 'critical' | 'warning' | 'notice'
+/** Something that is wrong with the service. */
+export interface Trouble {
+  name: string
+  harm: Harm
+  title: string
+  detail: string
+  /** The nodes, the region, the role or the switch; empty for the whole service. */
+  where: string
+  since: string | null
+  runbook: string | null
+}
+export interface Objective {
+  name: string
+  title: string
+  target: number
+  /** The share that went well in the last 30 days; null without traffic. */
+  month: number | null
+  /** The share of the error budget that is left; negative if it is overdrawn. */
+  left: number | null
+  burn: number
+}
+export interface Home {
+  at: string
+  counted: string | null
+  troubles: Trouble[]
+  objectives: Objective[]
+  chart: { at: string; requests: number; failed: number; p95Ms: number; lagSeconds: number; backlog: number }[]
+  engines: { name: string; nodes: number; down: string[] }[]
+  regions: { name: string; healthy: number; all: number }[]
+  nodes: number
+}
 export interface OrgRef {
   id: string
   name: string

@@ -38,6 +38,39 @@ func (q *Queries) Beat(ctx context.Context, arg BeatParams) error {
 	return err
 }
 
+const dead = `-- name: Dead :many
+SELECT id, name, roles, version, started_at, seen_at, healthy, format FROM node WHERE seen_at <= $1 ORDER BY seen_at
+`
+
+func (q *Queries) Dead(ctx context.Context, since time.Time) ([]Node, error) {
+	rows, err := q.db.Query(ctx, dead, since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Node
+	for rows.Next() {
+		var i Node
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.Roles,
+			&i.Version,
+			&i.StartedAt,
+			&i.SeenAt,
+			&i.Healthy,
+			&i.Format,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const forget = `-- name: Forget :exec
 DELETE FROM node WHERE seen_at < $1
 `
