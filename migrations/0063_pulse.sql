@@ -2,10 +2,10 @@
 
 -- What each node counted in each minute, for the operators' console and the status page. Kept for two days.
 CREATE TABLE pulse_minute (
-    at     timestamptz NOT NULL,
-    node   text NOT NULL,
-    counts jsonb NOT NULL,
-    PRIMARY KEY (at, node)
+    at        timestamptz NOT NULL,
+    node_name text NOT NULL,
+    counts    jsonb NOT NULL,
+    PRIMARY KEY (at, node_name)
 );
 
 -- How well each objective was met on each day, by all nodes together. Kept for 90 days.

@@ -199,7 +199,7 @@ func percentile(upTo map[string]int64, share float64) float64 {
 	return limits[len(limits)-1]
 }
 
-// merge adds up what several nodes counted in the same time. What a node says of its engines and regions is left out.
+// merge adds up what several nodes counted in the same time. It does not say how engines and regions are.
 func merge(list []Counts) Counts {
 	total := Counts{Met: map[string]Ratio{}, Overhead: map[string]int64{}, Incidents: map[string]int64{}}
 	for _, c := range list {

@@ -83,7 +83,7 @@ func (p *Pulse) Store(ctx context.Context) error {
 	at, added := p.deps.Now().Truncate(every), false
 	err = p.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
-		rows, err := q.AddMinute(ctx, db.AddMinuteParams{At: at, Node: p.deps.Node, Counts: text})
+		rows, err := q.AddMinute(ctx, db.AddMinuteParams{At: at, NodeName: p.deps.Node, Counts: text})
 		// The node has stored this minute already if its ticks are not exact. The counts are part of the next one.
 		if added = rows > 0; err != nil || !added {
 			return err
@@ -136,7 +136,7 @@ func (p *Pulse) minutes(ctx context.Context, since time.Time) ([]Minute, error) 
 	}
 	list := make([]Minute, len(rows))
 	for i, r := range rows {
-		list[i] = Minute{At: r.At.UTC(), Node: r.Node}
+		list[i] = Minute{At: r.At.UTC(), Node: r.NodeName}
 		if err := json.Unmarshal(r.Counts, &list[i].Counts); err != nil {
 			return nil, fmt.Errorf("decode counts: %w", err)
 		}

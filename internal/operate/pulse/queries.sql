@@ -1,5 +1,5 @@
 -- name: AddMinute :execrows
-INSERT INTO pulse_minute (at, node, counts) VALUES (@at, @node, @counts) ON CONFLICT DO NOTHING;
+INSERT INTO pulse_minute (at, node_name, counts) VALUES (@at, @node_name, @counts) ON CONFLICT DO NOTHING;
 
 -- name: AddDay :exec
 INSERT INTO pulse_day (day, objective, good, total)
@@ -7,7 +7,7 @@ SELECT @day, unnest(@objectives::text[]), unnest(@good::bigint[]), unnest(@total
 ON CONFLICT (day, objective) DO UPDATE SET good = pulse_day.good + excluded.good, total = pulse_day.total + excluded.total;
 
 -- name: Minutes :many
-SELECT at, node, counts FROM pulse_minute WHERE at >= @since ORDER BY at, node;
+SELECT at, node_name, counts FROM pulse_minute WHERE at >= @since ORDER BY at, node_name;
 
 -- name: Days :many
 SELECT day, objective, good, total FROM pulse_day WHERE day >= @since ORDER BY day, objective;

@@ -16,7 +16,7 @@ type PulseDay struct {
 }
 
 type PulseMinute struct {
-	At     time.Time
-	Node   string
-	Counts []byte
+	At       time.Time
+	NodeName string
+	Counts   []byte
 }

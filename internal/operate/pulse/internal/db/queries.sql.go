@@ -34,17 +34,17 @@ func (q *Queries) AddDay(ctx context.Context, arg AddDayParams) error {
 }
 
 const addMinute = `-- name: AddMinute :execrows
-INSERT INTO pulse_minute (at, node, counts) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+INSERT INTO pulse_minute (at, node_name, counts) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
 `
 
 type AddMinuteParams struct {
-	At     time.Time
-	Node   string
-	Counts []byte
+	At       time.Time
+	NodeName string
+	Counts   []byte
 }
 
 func (q *Queries) AddMinute(ctx context.Context, arg AddMinuteParams) (int64, error) {
-	result, err := q.db.Exec(ctx, addMinute, arg.At, arg.Node, arg.Counts)
+	result, err := q.db.Exec(ctx, addMinute, arg.At, arg.NodeName, arg.Counts)
 	if err != nil {
 		return 0, err
 	}
@@ -81,7 +81,7 @@ func (q *Queries) Days(ctx context.Context, since time.Time) ([]PulseDay, error)
 }
 
 const minutes = `-- name: Minutes :many
-SELECT at, node, counts FROM pulse_minute WHERE at >= $1 ORDER BY at, node
+SELECT at, node_name, counts FROM pulse_minute WHERE at >= $1 ORDER BY at, node_name
 `
 
 func (q *Queries) Minutes(ctx context.Context, since time.Time) ([]PulseMinute, error) {
@@ -93,7 +93,7 @@ func (q *Queries) Minutes(ctx context.Context, since time.Time) ([]PulseMinute, 
 	var items []PulseMinute
 	for rows.Next() {
 		var i PulseMinute
-		if err := rows.Scan(&i.At, &i.Node, &i.Counts); err != nil {
+		if err := rows.Scan(&i.At, &i.NodeName, &i.Counts); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
