@@ -373,7 +373,7 @@ func (s *session) typeLines(ctx context.Context, tty *os.File, master io.Writer,
 			case <-show.changed:
 			}
 		}
-		if hides.MatchString(show.String()) && terminal.Shows(tty) {
+		if hides.MatchString(show.String()) && terminal.IsEchoing(tty) {
 			s.Errorf("the terminal would echo a secret: %s", show.String())
 		}
 		paste := strings.HasSuffix(show.String(), "Ctrl-D:\r\n")
