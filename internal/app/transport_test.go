@@ -16,7 +16,7 @@ import (
 func TestRolesWorkWithTheirOwnCredentials(t *testing.T) {
 	t.Parallel()
 	authority := testenv.NewAuthority(t)
-	database, redis, nats := testenv.TLSPostgres(t, authority), testenv.TLSRedis(t, authority), testenv.NewRoleNATS(t, authority)
+	database, redis, nats := testenv.TLSPostgres(t, authority), testenv.TLSRedis(t, authority), testenv.NewRoleNATS(t, authority, 1)
 	cert, key := authority.Issue("redis-client")
 	_, setup := testnode.Sandbox(t, nil)
 	setup.Database, setup.Redis, setup.NATS, setup.EventLog = database.URL, redis.URL, nats.URL, "jetstream"

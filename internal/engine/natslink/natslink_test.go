@@ -32,7 +32,7 @@ func dial(t *testing.T, servers secret.String, a natslink.Access) (*nats.Conn, e
 func TestConnectionsNeedCertificateAndKey(t *testing.T) {
 	t.Parallel()
 	authority, other := testenv.NewAuthority(t), testenv.NewAuthority(t)
-	server := testenv.NewRoleNATS(t, authority)
+	server := testenv.NewRoleNATS(t, authority, 1)
 	wrongCert, wrongKey := other.Issue("node")
 	pair, err := nkeys.CreateUser()
 	must.OK(t, err)
@@ -108,7 +108,7 @@ func TestConnectNamesTheSettingThatCannotBeUsed(t *testing.T) {
 func TestRolesHaveOnlyTheirSubjects(t *testing.T) {
 	t.Parallel()
 	authority := testenv.NewAuthority(t)
-	server := testenv.NewRoleNATS(t, authority)
+	server := testenv.NewRoleNATS(t, authority, 1)
 	roles := []string{"api", "worker", "listener"}
 	for _, c := range []struct {
 		verb, subject string

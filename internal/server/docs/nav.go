@@ -108,6 +108,7 @@ var nav = []group{
 		{file: "operations/one-vm.md", label: "One VM"},
 		{file: "operations/releases.md", label: "Releases"},
 		{file: "operations/kubernetes.md", label: "Kubernetes"},
+		{file: "operations/nats-cluster.md", label: "NATS as a cluster"},
 		{file: "operations/pgbouncer.md", label: "PgBouncer"},
 		{file: "operations/transport.md", label: "Encrypted connections"},
 		{file: "operations/observability.md", label: "Observability"},

@@ -16,6 +16,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -139,29 +141,28 @@ func TLSRedis(t testing.TB, a *Authority) *Store {
 	return &Store{p, secret.New("rediss://" + address + "/0"), dir}
 }
 
-// RoleNATS is a NATS server with the configuration of deploy/nats-roles.conf.
+// RoleNATS is one NATS server or a cluster of them, with the configuration of deploy/nats-roles.conf.
 type RoleNATS struct {
+	// Store is the first server; its URL lists all of them.
 	*Store
-	// CertFile and KeyFile are a certificate that the server accepts from clients.
+	Servers []*Store
+	// CertFile and KeyFile are a certificate that the servers accept from clients.
 	CertFile, KeyFile string
 	// Seeds has a file with the NKey of each role.
 	Seeds map[string]string
 	log   *syncBuffer
 }
 
-// NewRoleNATS starts the server with certificates of the authority and new keys.
-func NewRoleNATS(t testing.TB, a *Authority) *RoleNATS {
+// NewRoleNATS starts the servers with certificates of the authority and new keys. Several servers form a cluster and
+// encrypt the connections between them.
+func NewRoleNATS(t testing.TB, a *Authority, servers int) *RoleNATS {
 	t.Helper()
 	requireEngines(t)
-	address, monitor, dir := FreePort(t), FreePort(t), t.TempDir()
-	_, port, err := net.SplitHostPort(address)
-	must.OK(t, err)
-	_, monitorPort, err := net.SplitHostPort(monitor)
-	must.OK(t, err)
 	cert, key := a.Issue("nats")
 	n := &RoleNATS{Seeds: map[string]string{}, log: &syncBuffer{}}
 	n.CertFile, n.KeyFile = a.Issue("node")
-	env := append(os.Environ(), "NATS_CERT_FILE="+cert, "NATS_KEY_FILE="+key, "NATS_CA_FILE="+a.CAFile, "NATS_STORE_DIR="+filepath.Join(dir, "data"))
+	env := append(os.Environ(), "NATS_CERT_FILE="+cert, "NATS_KEY_FILE="+key, "NATS_CA_FILE="+a.CAFile)
+	seeds := t.TempDir()
 	for role, variable := range map[string]string{"api": "NATS_NKEY_API", "worker": "NATS_NKEY_WORKER", "listener": "NATS_NKEY_LISTENER"} {
 		pair, err := nkeys.CreateUser()
 		must.OK(t, err)
@@ -169,21 +170,58 @@ func NewRoleNATS(t testing.TB, a *Authority) *RoleNATS {
 		must.OK(t, err)
 		seed, err := pair.Seed()
 		must.OK(t, err)
-		n.Seeds[role] = filepath.Join(dir, role+".nk")
+		n.Seeds[role] = filepath.Join(seeds, role+".nk")
 		must.OK(t, os.WriteFile(n.Seeds[role], seed, 0o600))
 		env = append(env, variable+"="+public)
 	}
-	binary, conf := Path(t, ".dev", "bin", "nats-server"), Path(t, "deploy", "nats-roles.conf")
-	p := StartProcess(t, address, func() *exec.Cmd {
-		cmd := exec.Command(binary, "-c", conf, "-a", "127.0.0.1", "-p", port, "-m", monitorPort)
-		cmd.Env, cmd.Stdout, cmd.Stderr = env, n.log, n.log
-		return cmd
-	})
-	n.Store = &Store{p, secret.New("tls://" + address), dir}
+	routes, urls := make([]string, servers), make([]string, servers)
+	for i := range routes {
+		routes[i] = FreePort(t)
+	}
+	binary := Path(t, ".dev", "bin", "nats-server")
+	for i := range servers {
+		address, monitor, dir := FreePort(t), FreePort(t), t.TempDir()
+		_, port, err := net.SplitHostPort(address)
+		must.OK(t, err)
+		_, monitorPort, err := net.SplitHostPort(monitor)
+		must.OK(t, err)
+		conf := Path(t, "deploy", "nats-roles.conf")
+		if servers > 1 {
+			conf = n.writeClusterConfig(t, dir, conf, i, routes)
+		}
+		p := StartProcess(t, address, func() *exec.Cmd {
+			cmd := exec.Command(binary, "-c", conf, "-a", "127.0.0.1", "-p", port, "-m", monitorPort)
+			cmd.Env, cmd.Stdout, cmd.Stderr = append(slices.Clone(env), "NATS_STORE_DIR="+filepath.Join(dir, "data")), n.log, n.log
+			return cmd
+		})
+		urls[i] = "tls://" + address
+		n.Servers = append(n.Servers, &Store{p, secret.New(urls[i]), dir})
+	}
+	n.Store = &Store{n.Servers[0].Process, secret.New(strings.Join(urls, ",")), n.Servers[0].Dir}
 	return n
 }
 
-// Log returns what the server has written. It logs every refused subject.
+// writeClusterConfig adds to a configuration what makes a server part of a cluster, as docs/operations/nats-cluster.md
+// says.
+func (n *RoleNATS) writeClusterConfig(t testing.TB, dir, conf string, server int, routes []string) string {
+	t.Helper()
+	include, err := filepath.Rel(dir, conf) // NATS takes no absolute path
+	must.OK(t, err)
+	file := filepath.Join(dir, "cluster.conf")
+	must.OK(t, os.WriteFile(file, fmt.Appendf(nil, `include %q
+server_name: n%d
+cluster {
+  name: stagedoor
+  listen: %q
+  no_advertise: true
+  routes: ["nats://%s"]
+  tls { cert_file: $NATS_CERT_FILE, key_file: $NATS_KEY_FILE, ca_file: $NATS_CA_FILE, verify: true }
+}
+`, include, server, routes[server], strings.Join(routes, `", "nats://`)), 0o600))
+	return file
+}
+
+// Log returns what the servers have written. They log every refused subject.
 func (n *RoleNATS) Log() string { return n.log.String() }
 
 // syncBuffer is a buffer for concurrent use.

@@ -57,6 +57,13 @@ var service = []command{
 		short: "Show the operator, the role and the node that responds", fields: []string{"name", "role", "person", "node", "version"},
 	},
 	{
+		use: "home", operation: "getHome", method: http.MethodGet, path: "/admin/v1/home",
+		short: "Show what is wrong with the service, the worst first", list: "troubles", empty: "Nothing is wrong.",
+		long: "Show what is wrong with the service, the worst first: where, since when, and which runbook helps. " +
+			"For error budgets, engines, regions and the last three hours, add --json.",
+		columns: []string{"harm", "title", "where", "since", "runbook"},
+	},
+	{
 		use: "nodes", operation: "listNodes", method: http.MethodGet, path: "/admin/v1/nodes",
 		short: "List the nodes that are alive", list: "nodes", empty: "No node is alive.",
 		columns: []string{"name", "id", "roles", "version", "started=startedAt", "seen=seenAt"},
