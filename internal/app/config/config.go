@@ -25,6 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/objects"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
+	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 	"github.com/stagedoor/stagedoor/internal/operate/operator"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -124,6 +125,7 @@ type Config struct {
 	LogFormat    string        `env:"STAGEDOOR_LOG_FORMAT" envDefault:"auto" doc:"json, pretty, or auto (pretty on a terminal, else json)."`
 	MaxConns     int           `env:"STAGEDOOR_DATABASE_MAX_CONNS" envDefault:"0" doc:"The maximum number of PostgreSQL connections of this node; at least 4; 0 means four per core, at most 20."`
 	RedisTimeout time.Duration `env:"STAGEDOOR_REDIS_TIMEOUT" envDefault:"25ms" doc:"The time after which a response of Redis is late. A call waits ten times as long; after several late responses in a row this node enforces limits on its own for a while."`
+	LogSample    string        `env:"STAGEDOOR_LOG_SAMPLE" doc:"The share of log lines to write, by level (debug, info, warn) or by the operation of a request, which goes before its level: info=0.1,getMe=0.01. Lines of the level error are always written. Empty: all lines. See docs/operations/observability.md."`
 
 	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"The base address for traces, with OTLP over HTTP; /v1/traces is added. Empty for none. The other OTEL_ variables of the SDK apply too. See docs/operations/observability.md."`
 	OTLPTraces     string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"The full address for traces, instead of OTEL_EXPORTER_OTLP_ENDPOINT."`
@@ -261,6 +263,9 @@ func (c Config) check() error {
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		bad("STAGEDOOR_LOG_LEVEL is %q: use debug, info, warn or error", c.LogLevel)
+	}
+	if _, err := telemetry.ParseShares(c.LogSample); err != nil {
+		bad("STAGEDOOR_LOG_SAMPLE: %w", err)
 	}
 	if !slices.Contains([]string{"auto", "json", "pretty"}, c.LogFormat) {
 		bad("STAGEDOOR_LOG_FORMAT is %q: use auto, json or pretty", c.LogFormat)

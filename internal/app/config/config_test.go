@@ -81,6 +81,8 @@ func TestReadSaysWhatToDo(t *testing.T) {
 		"collector":    {"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318"}},
 		"traces":       {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://x:hunter2@collector/", []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4318/v1/traces"}},
 		"exporter":     {"OTEL_TRACES_EXPORTER", "jaeger", []string{"OTEL_TRACES_EXPORTER", "otlp"}},
+		"sample":       {"STAGEDOOR_LOG_SAMPLE", "info=10", []string{"STAGEDOOR_LOG_SAMPLE", "info=0.1"}},
+		"no errors":    {"STAGEDOOR_LOG_SAMPLE", "error=0.1", []string{"STAGEDOOR_LOG_SAMPLE", "always written"}},
 		"lone cert":    {"STAGEDOOR_REDIS_CERT_FILE", "/x.pem", []string{"STAGEDOOR_REDIS_CERT_FILE and STAGEDOOR_REDIS_KEY_FILE belong together"}},
 		"lone key":     {"STAGEDOOR_NATS_KEY_FILE", "/x.pem", []string{"STAGEDOOR_NATS_CERT_FILE and STAGEDOOR_NATS_KEY_FILE belong together"}},
 		"contact":      {"STAGEDOOR_SECURITY_CONTACT", "security@example.com", []string{"STAGEDOOR_SECURITY_CONTACT", "mailto:security@example.com"}},
