@@ -178,6 +178,7 @@ var dashboards = []dashboard{
 			{"File descriptors", "The used share, by node.", "percentunit", []line{
 				{"process_open_fds{OF} / process_max_fds{OF}", "{{instance}}"},
 			}},
+			{"Log lines dropped", "By STAGEDOOR_LOG_SAMPLE and level.", "short", []line{rate("stagedoor_log_lines_dropped_total", "level", "{{level}}")}},
 		}},
 		{"PostgreSQL", []panel{
 			{"Connections", "By pool and state.", "short", []line{

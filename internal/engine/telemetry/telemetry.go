@@ -74,17 +74,24 @@ func Registry() *prometheus.Registry {
 	return r
 }
 
-// Tracer posts spans to url over OTLP/HTTP. The exporter reads headers, certificates and timeouts from the
-// OTEL_EXPORTER_OTLP_ variables of the environment. Spans contain route templates and durations, no payloads. When the
-// queue is full, spans are dropped; requests never wait. The caller must shut the provider down to flush the queue.
-func Tracer(ctx context.Context, url, node, release string) (*sdktrace.TracerProvider, error) {
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(url))
+// Traces posts spans over OTLP/HTTP. The SDK reads the address, headers, certificates, timeouts, the sampler, the limits and
+// the attributes of the resource from the OTEL_ variables of the environment. OTEL_SERVICE_NAME and
+// OTEL_RESOURCE_ATTRIBUTES take precedence over the name and the version given here. When the queue is full, spans are
+// dropped; requests never wait. The caller must shut the provider down to flush the queue.
+func Traces(ctx context.Context, node, release string) (*sdktrace.TracerProvider, error) {
+	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("create trace exporter: %w", err)
 	}
-	about := resource.NewSchemaless(
-		attribute.String("service.name", "stagedoord"), attribute.String("service.version", release),
-		attribute.String("service.instance.id", node),
+	about, err := resource.New(ctx,
+		resource.WithAttributes(
+			attribute.String("service.name", "stagedoord"), attribute.String("service.version", release),
+			attribute.String("service.instance.id", node),
+		),
+		resource.WithTelemetrySDK(), resource.WithFromEnv(),
 	)
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
 	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about)), nil
 }

@@ -8,10 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -27,6 +30,9 @@ type pendingRecord struct {
 	letter int64
 	// key identifies the frame within its source; empty for a record of the outbox.
 	key string
+	// from is the context of the trace that the record was written in; nil if it is not traced. span is its storing.
+	from *trace.SpanContext
+	span trace.Span
 }
 
 // batch collects the records of one transaction.
@@ -65,7 +71,7 @@ func (g *Ingest) storeOutbox(ctx context.Context, slots []int16) error {
 		o := &waiting[i]
 		w.records = append(w.records, pendingRecord{own: o.Seq, Record: event.Record{
 			Org: o.Org, Source: o.Source(), Kind: o.Kind, OfUserID: o.OfUserID, ReferenceID: o.ReferenceID, Data: o.Data,
-		}})
+		}, from: tracing.Parse(ctx, o.Traceparent)})
 	}
 	return w.store(ctx)
 }
@@ -122,7 +128,15 @@ func (w *batch) addLetter(ctx context.Context, r *pendingRecord, why error) erro
 	return nil
 }
 
+// storeWhole commits the batch in one transaction, in the traces of its records.
 func (w *batch) storeWhole(ctx context.Context) error {
+	ctx = w.startSpans(ctx)
+	err := w.commit(ctx)
+	w.endSpans(err)
+	return err
+}
+
+func (w *batch) commit(ctx context.Context) error {
 	fresh, err := w.g.load(ctx, w)
 	if err == nil && len(fresh) > 0 {
 		// The first event of an account must be account.connected, even if the platform sent frames before it was
@@ -217,6 +231,7 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 		touched[r.Source] = h
 		e := event.NewEvent{DedupKey: r.key, Sandbox: of.sandbox, UpstreamAt: r.UpstreamAt, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at,
 			ID: id.New[id.Event](), Kind: r.Kind}}
+		e.Trace = r.stored(e.ID)
 		start := len(bodies)
 		bodies = event.AppendEnvelope(bodies, envelope(&e.Stored, r, of.sandbox, h.Purged))
 		e.Body = bodies[start:len(bodies):len(bodies)]
@@ -355,7 +370,7 @@ func (g *Ingest) publishBatch(b *event.Batch) {
 		list[i] = *s
 		received[s.Org]++
 		if at := b.Events[i].UpstreamAt; !at.IsZero() {
-			g.metrics.delay.Observe(max(0, now.Sub(at).Seconds()))
+			tracing.ObserveIn(s.Trace, g.metrics.delay, max(0, now.Sub(at).Seconds()))
 		}
 		m := messages[s.Source]
 		if len(m) > 0 && len(m)+len(s.Body) > maxLiveMessage {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -89,6 +90,8 @@ type Deps struct {
 	Orgs   orgs
 	// Committed receives all events that this node has stored, in order per source. It must not block.
 	Committed func(list []event.Stored)
+	// Tracer continues the traces of events; nil if nothing is traced.
+	Tracer trace.Tracer
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger
