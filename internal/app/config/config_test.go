@@ -157,6 +157,10 @@ func TestReadReadsEgress(t *testing.T) {
 	if deny, err := c.WebhookDenied(); err != nil || len(deny) != 2 {
 		t.Errorf("%v, %v", deny, err)
 	}
+	vars["STAGEDOOR_EGRESS_FILE"] = "/etc/stagedoor/egress"
+	if _, err := config.Read(environ(vars)); err == nil || !strings.Contains(err.Error(), "STAGEDOOR_EGRESS and STAGEDOOR_EGRESS_FILE are both set") {
+		t.Error(err)
+	}
 }
 
 // All errors are reported together.
