@@ -33,7 +33,7 @@ func TestEgressFileIsReread(t *testing.T) {
 	setup.Log, setup.Egress = log, secret.String{}
 	setup.Configure = func(c *config.Config) { c.EgressFile, c.Regions = file, []string{"us"} }
 	node := testnode.Nodes(t, 1, setup)[0]
-	owner := node.NewOrg(t, nil)
+	owner := node.NewOrg(t, map[string]int{"callsPerMinute": -1, "accountReadPerMinute": -1})
 	account := node.ConnectLogin(t, owner.Key, "ok+1@sandbox.test", "us")
 
 	var calls atomic.Int64

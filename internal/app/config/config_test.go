@@ -334,9 +334,9 @@ func TestSecretsComeFromFiles(t *testing.T) {
 		"DATABASE_URL": "postgres://u:hunter2@127.0.0.1/file", "STAGEDOOR_MIGRATION_URL": "postgres://owner:hunter2@127.0.0.1/file", "REDIS_URL": "redis://:hunter2@127.0.0.1:6379/1", "NATS_URL": "nats://hunter2@127.0.0.1:4222",
 		"STAGEDOOR_METRICS_TOKEN": strings.Repeat("hunter2m", 4), "STAGEDOOR_OPERATORS_OIDC_CLIENT_SECRET": "hunter2p",
 		"STAGEDOOR_IP_HASH_KEY": strings.Repeat("hunter2i", 4), "STAGEDOOR_OIDC_CLIENT_SECRET": "hunter2o", "STAGEDOOR_KEYRING_URL": "postgres://u:hunter2@127.0.0.1/keys", "STAGEDOOR_KEYRING_MIGRATION_URL": "postgres://owner:hunter2@127.0.0.1/keys",
-		"STAGEDOOR_OAUTH_CLIENTS": "sandbox=client:hunter2", "STAGEDOOR_EGRESS": "us=http://u:hunter2@proxy:1",
+		"STAGEDOOR_OAUTH_CLIENTS":      "sandbox=client:hunter2",
 		"STAGEDOOR_OBJECTS_ACCESS_KEY": "hunter2k", "STAGEDOOR_OBJECTS_SECRET_KEY": "hunter2s",
-		"STAGEDOOR_KMS_TOKEN": "", "STAGEDOOR_ADMIN_TOKEN": "", // their files are other settings, which are read for every call
+		"STAGEDOOR_KMS_TOKEN": "", "STAGEDOOR_ADMIN_TOKEN": "", "STAGEDOOR_EGRESS": "", // their files are other settings, which are read again
 	}
 	dir := t.TempDir()
 	vars := good()
