@@ -129,7 +129,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 		Invoke:      p.calls.invoker, Transfers: p.calls.transfers, Platforms: p.platforms.registry, Sandbox: p.platforms.sandbox,
 		Events: eventsapi.Deps{
 			Streams: p.delivery.streams, Permit: t.suspensions.Permit, Store: p.events.store, Kinds: p.events.kinds,
-			Accounts: a.accounts, Meter: t.usage, Now: n.clock.Now,
+			Accounts: a.accounts, Meter: t.usage, Tracer: p.engines.tracer(), Now: n.clock.Now,
 		},
 		Webhooks: p.delivery.webhooks, Jobs: p.jobs,
 		Egress: p.platforms.egress, Control: p.operators.switches,
