@@ -1,7 +1,7 @@
 // Package cli is the stagedoor command that customers run.
 //
 // It builds the command tree from the packages below it, adds the global flags and maps errors to the documented exit
-// codes. The commands themselves are in account, agent, call, dev, events and manage; what they share is in core,
+// codes. The commands themselves are in account, agent, call, dev, events, manage and ops; what they share is in core,
 // printing is in output, and stored keys are in profile. It reaches the server over HTTP only. Start at Main.
 package cli
 
@@ -26,6 +26,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/call"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/manage"
+	"github.com/stagedoor/stagedoor/internal/command/cli/ops"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
 
@@ -98,6 +99,7 @@ const (
 	groupCall    = "call"
 	groupEvents  = "events"
 	groupOrg     = "org"
+	groupOps     = "ops"
 	groupSelf    = "self"
 )
 
@@ -126,10 +128,10 @@ tab-separated lines without a header in a pipe. With --json it is the API's resp
 	addGlobalFlags(app, root)
 	root.AddGroup(&cobra.Group{ID: groupStart, Title: "Get started:"}, &cobra.Group{ID: groupCreator, Title: "Accounts:"},
 		&cobra.Group{ID: groupCall, Title: "Calls:"}, &cobra.Group{ID: groupEvents, Title: "Events:"},
-		&cobra.Group{ID: groupOrg, Title: "Organisation:"}, &cobra.Group{ID: groupSelf, Title: "Other:"})
+		&cobra.Group{ID: groupOrg, Title: "Organisation:"}, &cobra.Group{ID: groupOps, Title: "Operators:"}, &cobra.Group{ID: groupSelf, Title: "Other:"})
 	for _, commands := range [][]*cobra.Command{
 		identityCommands(app), account.Commands(app), call.Commands(app), manage.Commands(app),
-		streamCommands(app), selfCommands(app),
+		streamCommands(app), ops.Commands(app), selfCommands(app),
 	} {
 		root.AddCommand(commands...)
 	}
@@ -177,6 +179,7 @@ var groupOf = map[string]string{
 	"methods": groupCall, "call": groupCall, "api": groupCall, "explain": groupCall, "mcp": groupCall,
 	"listen": groupEvents, "tail": groupEvents, "trigger": groupEvents, "events": groupEvents, "webhooks": groupEvents, "verify": groupEvents,
 	"keys": groupOrg, "usage": groupOrg, "logs": groupOrg, "export-org": groupOrg,
+	"ops":     groupOps,
 	"version": groupSelf, "completion": groupSelf, "help": groupSelf,
 }
 

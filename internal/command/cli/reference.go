@@ -33,6 +33,7 @@ webhooks, keys and logs.
 - Commands prompt for secrets, or read them from standard input or a file, never from a flag.
 - Commands that cannot be undone ask you to type a name, or require ` + "`--confirm=NAME`" + `.
 - The key comes from ` + "`--profile`" + `, then ` + "`STAGEDOOR_API_KEY`" + ` (with ` + "`STAGEDOOR_URL`" + ` as its server), then ` + "`STAGEDOOR_PROFILE`" + `, then the current profile. Profile keys are stored in the system keychain, or in a file that only you can read if there is none or ` + "`STAGEDOOR_KEYCHAIN=off`" + ` is set.
+- The commands in ` + "`stagedoor ops`" + ` are for the operators of the service and have tokens and profiles of their own.
 - ` + "`NO_COLOR`" + ` disables colour. There is no telemetry and no update check.
 
 | exit code | meaning |

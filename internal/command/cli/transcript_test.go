@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/txtar"
 	words "mvdan.cc/sh/v3/shell"
 
@@ -51,7 +52,7 @@ import (
 //
 // Each transcript has its own organisation, which commands use through STAGEDOOR_API_KEY ($KEY) and STAGEDOOR_URL
 // ($URL). $RECEIVER is a server that accepts webhooks at /ok and rejects them at /fail. $LOGIN is unique to the
-// transcript, for logins. Ids, times and other values that differ between runs are normalised.
+// transcript, for logins. $OPS_URL is the operators' listener, and $OPS_TOKEN its token. Ids, times and other values that differ between runs are normalised.
 var update = flag.Bool("update", false, "write the current transcripts and reference")
 
 // TestTranscripts runs all transcripts against a complete server with the sandbox platform, and with Ghost as a second
@@ -65,12 +66,34 @@ func TestTranscripts(t *testing.T) {
 	_, setup := testnode.Sandbox(t, nil)
 	setup.Platforms = "sandbox=builtin ghost=" + sandboxGhost(t)
 	node := testnode.Nodes(t, 1, setup)[0]
+	operated := operatedNode(t)
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			t.Parallel()
+			if filepath.Base(path) == "ops.txtar" {
+				newSession(t, operated, path).play()
+				return
+			}
 			newSession(t, node, path).play()
 		})
 	}
+}
+
+// operatedNode returns a server that only the transcript of operators uses, because they change it for all organisations. It
+// has three dead letters, which nothing can make over HTTP.
+func operatedNode(t *testing.T) *testnode.Node {
+	t.Helper()
+	_, setup := testnode.Sandbox(t, nil)
+	setup.Database = testenv.DatabaseURL(t)
+	node := testnode.Nodes(t, 1, setup)[0]
+	conn, err := pgx.Connect(t.Context(), setup.Database.Reveal())
+	must.OK(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), `INSERT INTO event_dead_letter (bucket, org_id, source, kind, reason, record, at)
+		SELECT 0, l.org_id, l.source, l.kind, l.reason, 'abc'::bytea, now() - interval '36 hours'
+		FROM (VALUES (NULL, NULL, NULL, 'unreadable'), ('org_00000000000000000000000000', 'acct_2', 'message', 'refused'), (NULL, NULL, NULL, 'unreadable')) l (org_id, source, kind, reason)`)
+	must.OK(t, err)
+	return node
 }
 
 // sandboxGhost returns a folder with the manifest of Ghost for organisations of the sandbox, which the transcripts use.
@@ -116,7 +139,7 @@ func newSession(t *testing.T, node *testnode.Node, path string) *session {
 		env: map[string]string{
 			"STAGEDOOR_API_KEY": org.Key, "STAGEDOOR_URL": node.URL, "KEY": org.Key, "URL": node.URL, "ORG": org.ID, "KEY_ID": org.KeyID, "RECEIVER": hook.URL,
 			"HOME": dir, "XDG_CONFIG_HOME": filepath.Join(dir, "config"), "XDG_STATE_HOME": filepath.Join(dir, "state"), "STAGEDOOR_KEYCHAIN": "off",
-			"NO_COLOR": "1", "BROWSER": "true", "TERM": "xterm-256color", "DIR": dir, "LOGIN": "cli-" + name, "PATH": os.Getenv("PATH"),
+			"NO_COLOR": "1", "BROWSER": "true", "TERM": "xterm-256color", "DIR": dir, "OPS_URL": node.Internal, "OPS_TOKEN": testnode.AdminToken, "LOGIN": "cli-" + name, "PATH": os.Getenv("PATH"),
 		},
 	}
 }
@@ -361,7 +384,7 @@ func (s *session) terminal(args []string, input []byte, color bool) (screen stri
 var asks = regexp.MustCompile(`: $|Ctrl-D:\r\n$`)
 
 // hides matches a screen that ends with the prompt for a secret.
-var hides = regexp.MustCompile(`(?i)(key|password|secret)[^\n]*: $`)
+var hides = regexp.MustCompile(`(?i)(key|password|secret|token)[^\n]*: $`)
 
 func (s *session) typeLines(ctx context.Context, tty *os.File, master io.Writer, show *display, input []byte) {
 	from := 0
@@ -373,7 +396,7 @@ func (s *session) typeLines(ctx context.Context, tty *os.File, master io.Writer,
 			case <-show.changed:
 			}
 		}
-		if hides.MatchString(show.String()) && terminal.Shows(tty) {
+		if hides.MatchString(show.String()) && terminal.IsEchoing(tty) {
 			s.Errorf("the terminal would echo a secret: %s", show.String())
 		}
 		paste := strings.HasSuffix(show.String(), "Ctrl-D:\r\n")
@@ -476,6 +499,15 @@ var rules = []struct {
 	// The server polls the platform about a selfie every few seconds, so the attempt may have completed already.
 	{regexp.MustCompile(`(pass_selfie\. The attempt is now) \w+\.`), "$1 needs_face_otp."},
 	{regexp.MustCompile(`\bin \d+ (s|min|h|d)\b`), "in N $1"},
+	// The transcript of operators.
+	{regexp.MustCompile(`\b01[0-9a-z]{24}\b`), "01nodenodenodenodenodenode"},
+	{regexp.MustCompile(`(?m)^((?:root )?version(?:\t| +))\d+$`), "${1}N"},
+	{regexp.MustCompile(`(?m)^(ingest|listen)(\t|  ).*$`), "$1$2…"},
+	{regexp.MustCompile(`(?m)^KIND +NAME +ID +SLOTS.*$`), "KIND  NAME  ID  SLOTS  …"},
+	{regexp.MustCompile(`(?m)^((?:uk|us)(?:\t| ).*(?:\t| ))\d+$`), "${1}N"},
+	{regexp.MustCompile(`(paused\s+operator\s+)\d+`), "${1}N"},
+	{regexp.MustCompile(`Job \d+ \(\w+\) is \w+`), "Job N (KIND) is STATE"},
+	{regexp.MustCompile(`http://stagedoor\.test/app/(invitation|support)/[A-Za-z0-9_-]+`), "http://stagedoor.test/app/$1/TOKEN"},
 	{regexp.MustCompile(`(?m)^((?:account [rw]|calls|failed|rate limited|connects|events|deliveries)[a-z ]*?)\t\d+`),
 		"$1\tN"},
 	{regexp.MustCompile(`(?m)^((?:account [rw]|calls|failed|rate limited|connects|events|deliveries)[a-z ]*?) +\d+`),
@@ -489,7 +521,7 @@ var rules = []struct {
 	{regexp.MustCompile(`\b(seen|checked)At": ?null`), `${1}At": "2026-01-02T15:04:05Z"`},
 }
 
-var ids = regexp.MustCompile(`(org|key|acct|att|cs|evt|whd|req|rpl)_[0-7][0-9a-hjkmnp-tv-z]{25}\b`)
+var ids = regexp.MustCompile(`(org|key|acct|att|cs|evt|whd|req|rpl|aud|inv|sa)_[0-7][0-9a-hjkmnp-tv-z]{25}\b`)
 
 // normalise replaces values that differ between runs.
 func (s *session) normalise(text string) string {

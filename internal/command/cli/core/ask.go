@@ -9,8 +9,9 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/term"
+
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
-	"github.com/stagedoor/stagedoor/internal/command/cli/terminal"
 )
 
 // reader returns standard input. All prompts share its buffer; with one each, a prompt could swallow the next answer.
@@ -27,7 +28,7 @@ func (a *App) Ask(ctx context.Context, question, instead string) (string, error)
 	if !a.Interactive() {
 		return "", UsageHint(instead, "%s is required, and prompting is not possible", question)
 	}
-	return a.prompt(ctx, question, a.readLine, func() {})
+	return a.prompt(ctx, question, a.readLine, nil)
 }
 
 // AskSecret prompts like Ask, and does not echo what is typed.
@@ -35,14 +36,31 @@ func (a *App) AskSecret(ctx context.Context, question, instead string) (string, 
 	if !a.Interactive() {
 		return "", UsageHint(instead, "%s is required, and prompting is not possible", question)
 	}
-	// Mute before the prompt appears. Otherwise the terminal would echo a secret that is pasted immediately.
-	return a.prompt(ctx, question, a.readHidden, a.muteInput())
+	file, isFile := a.Stdin.(*os.File)
+	if !isFile {
+		return a.prompt(ctx, question, a.readLine, nil)
+	}
+	// ReadPassword turns off echo only when it begins to read. Do it before the prompt appears, or the terminal would echo
+	// a secret that is pasted immediately.
+	terminal := int(file.Fd())
+	before, err := term.MakeRaw(terminal)
+	if err != nil {
+		return "", fmt.Errorf("turn off echo: %w", err)
+	}
+	read := func() (string, error) {
+		text, err := term.ReadPassword(terminal)
+		return string(text), err
+	}
+	return a.prompt(ctx, question, read, func() { _ = term.Restore(terminal, before) })
 }
 
-// prompt prints a question, reads the answer and calls done. It returns early when the context ends; the read then
-// stays blocked in the background.
-func (a *App) prompt(ctx context.Context, question string, read func() (string, error), done func()) (string, error) {
-	defer done()
+// prompt prints a question and reads the answer. It returns early when the context ends; the read then stays blocked in
+// the background. If the terminal does not echo the answer, restore turns echo on again; otherwise it is nil.
+func (a *App) prompt(ctx context.Context, question string, read func() (string, error), restore func()) (string, error) {
+	hidden := restore != nil
+	if !hidden {
+		restore = func() {}
+	}
 	_, _ = io.WriteString(a.Out.Stderr, a.Out.Err(output.Strong, question)+": ")
 	type result struct {
 		text string
@@ -56,11 +74,16 @@ func (a *App) prompt(ctx context.Context, question string, read func() (string, 
 	}()
 	select {
 	case <-ctx.Done():
+		restore()
 		a.Out.Alert("")
 		return "", ctx.Err()
 	case r := <-got:
-		if errors.Is(r.err, io.EOF) && r.text == "" {
+		restore()
+		ended := errors.Is(r.err, io.EOF) && r.text == ""
+		if hidden || ended { // the terminal has not shown a line break
 			a.Out.Alert("")
+		}
+		if ended {
 			return "", Usage("%s is required", question)
 		}
 		if r.err != nil && !errors.Is(r.err, io.EOF) {
@@ -71,23 +94,6 @@ func (a *App) prompt(ctx context.Context, question string, read func() (string, 
 }
 
 func (a *App) readLine() (string, error) { return a.reader().ReadString('\n') }
-
-// readHidden reads a line with echo off. It prints the line break because the terminal does not echo that either.
-func (a *App) readHidden() (string, error) {
-	text, err := a.readLine()
-	a.Out.Alert("")
-	return text, err
-}
-
-// muteInput turns off echo if standard input is a terminal.
-func (a *App) muteInput() (restore func()) {
-	if file, ok := a.Stdin.(*os.File); ok {
-		if restore, err := terminal.Mute(file); err == nil {
-			return restore
-		}
-	}
-	return func() {}
-}
 
 // ReadSecret prompts for a secret, or reads all of standard input if that is no terminal. Neither leaves a trace in the
 // process list or the shell history, as a flag would.

@@ -48,6 +48,8 @@ type App struct {
 	response stagedoor.Response
 	// profile is set once it is complete, organisation included.
 	profile *profile.Profile
+	// operator is set by ActAsOperator.
+	operator bool
 }
 
 // Interactive reports whether commands may prompt: standard input is a terminal and --no-input is not set.

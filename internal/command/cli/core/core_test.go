@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -143,5 +145,53 @@ func TestSince(t *testing.T) {
 	}
 	if _, err := app.Since("tomorrow"); err == nil || !strings.Contains(err.Error(), "tomorrow") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// --profile wins over STAGEDOOR_OPS_TOKEN_FILE, which wins over the last login. A profile's token goes only to the listener
+// that it was saved with, and no command for customers uses it.
+func TestOperatorIdentity(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	env := map[string]string{"HOME": home, "STAGEDOOR_KEYCHAIN": "off", "STAGEDOOR_OPS_URL": "http://env.test/"}
+	act := func(profileName, baseURL string) (string, int) {
+		app := &core.App{Env: env, Out: &output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Now: time.Now, ProfileName: profileName, BaseURL: baseURL}
+		if err := app.ActAsOperator(); err != nil {
+			return "", core.ExitCode(err)
+		}
+		p, err := app.Identity()
+		must.OK(t, err)
+		return p.BaseURL + " " + p.Key.Reveal(), core.ExitOK
+	}
+	if _, code := act("", ""); code != core.ExitKey {
+		t.Errorf("without a token: exit code %d", code)
+	}
+	app := &core.App{Env: env, Out: &output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Now: time.Now}
+	store, err := app.Operators()
+	must.OK(t, err)
+	_, err = store.Save(savedProfile("staging", "http://staging.test"))
+	must.OK(t, err)
+	if _, err := app.Identity(); core.ExitCode(err) != core.ExitKey {
+		t.Errorf("a command for customers has the identity of an operator: %v", err)
+	}
+	file := filepath.Join(home, "tokens")
+	must.OK(t, os.WriteFile(file, []byte("\n# the new one first\n  first  \nsecond\n"), 0o600))
+	for _, c := range []struct{ tokens, profile, base, want string }{
+		{"", "", "", "http://staging.test sd_sandbox_staging"},
+		{file, "", "", "http://env.test first"},
+		{file, "", "http://flag.test", "http://flag.test first"},
+		{file, "staging", "", "http://staging.test sd_sandbox_staging"},
+	} {
+		env["STAGEDOOR_OPS_TOKEN_FILE"] = c.tokens
+		if got, _ := act(c.profile, c.base); got != c.want {
+			t.Errorf("%+v: got %s", c, got)
+		}
+	}
+	if _, code := act("production", ""); code != core.ExitUsage {
+		t.Errorf("with an unknown profile: exit code %d", code)
+	}
+	must.OK(t, os.WriteFile(file, []byte("# none\n"), 0o600))
+	if _, code := act("", ""); code != core.ExitKey {
+		t.Errorf("with a file without tokens: exit code %d", code)
 	}
 }

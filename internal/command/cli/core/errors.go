@@ -132,7 +132,11 @@ func (a *App) reportProblem(p *stagedoor.Problem) {
 		}
 		o.Alert("  %s: %s", strings.Trim(e.Pointer, "/"), e.Detail)
 	}
-	if hint := hint(p); hint != "" {
+	hint := hint(p)
+	if a.operator {
+		hint = operatorHint(p)
+	}
+	if hint != "" {
 		o.Alert("  %s", hint)
 	}
 	foot := "stagedoor explain " + string(p.Code)
@@ -180,6 +184,20 @@ func hint(p *stagedoor.Problem) string {
 	}
 	if member(p, "outcome") == "unknown" {
 		return "The call may have taken effect. Check before you repeat it."
+	}
+	if p.Retryable {
+		return "A retry may help. Add --retry to retry automatically."
+	}
+	return ""
+}
+
+// operatorHint is hint for commands of operators.
+func operatorHint(p *stagedoor.Problem) string {
+	switch p.Code { //nolint:exhaustive // only some problems have a next command
+	case stagedoor.CodeKeyMissing, stagedoor.CodeKeyInvalid:
+		return "Log in with the operator token: stagedoor ops login"
+	case stagedoor.CodeConsentRequired:
+		return "Ask its owners: stagedoor ops access request <org> --reason <text>"
 	}
 	if p.Retryable {
 		return "A retry may help. Add --retry to retry automatically."

@@ -19,15 +19,15 @@ type Keychain interface {
 	Delete(name string) error
 }
 
-// service is the name of this program in the system keychain.
-const service = "stagedoor"
-
 // system is the keychain of the operating system. Where that does not work, as on servers and in containers,
-// it uses the fallback.
-type system struct{ fallback fileChain }
+// it uses the fallback. The service is the name of this program in the keychain.
+type system struct {
+	service  string
+	fallback fileChain
+}
 
 func (s system) Get(name string) (string, error) {
-	key, err := keyring.Get(service, name)
+	key, err := keyring.Get(s.service, name)
 	if err == nil {
 		return key, nil
 	}
@@ -35,7 +35,7 @@ func (s system) Get(name string) (string, error) {
 }
 
 func (s system) Set(name, key string) (string, error) {
-	if err := keyring.Set(service, name, key); err != nil {
+	if err := keyring.Set(s.service, name, key); err != nil {
 		return s.fallback.Set(name, key)
 	}
 	// Delete an older copy from the file.
@@ -43,7 +43,7 @@ func (s system) Set(name, key string) (string, error) {
 }
 
 func (s system) Delete(name string) error {
-	_ = keyring.Delete(service, name) // fails if there is no keychain; then the key is in the file
+	_ = keyring.Delete(s.service, name) // fails if there is no keychain; then the key is in the file
 	return s.fallback.Delete(name)
 }
 

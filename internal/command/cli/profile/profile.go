@@ -53,7 +53,14 @@ type Store struct {
 }
 
 // Open locates the user's profiles by HOME and the XDG variables. It neither reads nor creates files.
-func Open(env map[string]string) (*Store, error) {
+func Open(env map[string]string) (*Store, error) { return open(env, "stagedoor") }
+
+// OpenOperators is Open for the profiles of operators, whose keys are operator tokens. They are stored apart, so that no
+// command for customers can use one.
+func OpenOperators(env map[string]string) (*Store, error) { return open(env, "stagedoor-ops") }
+
+// open locates the profiles with this name of their directories and of their service in the keychain.
+func open(env map[string]string, name string) (*Store, error) {
 	config, state := env["XDG_CONFIG_HOME"], env["XDG_STATE_HOME"]
 	if home := env["HOME"]; home != "" {
 		if config == "" {
@@ -66,9 +73,9 @@ func Open(env map[string]string) (*Store, error) {
 	if config == "" || state == "" {
 		return nil, errors.New("set HOME, or XDG_CONFIG_HOME and XDG_STATE_HOME, to store profiles")
 	}
-	s := &Store{ConfigDir: filepath.Join(config, "stagedoor"), StateDir: filepath.Join(state, "stagedoor")}
+	s := &Store{ConfigDir: filepath.Join(config, name), StateDir: filepath.Join(state, name)}
 	file := fileChain{filepath.Join(s.ConfigDir, "credentials.json")}
-	s.Keys = system{fallback: file}
+	s.Keys = system{service: name, fallback: file}
 	if env["STAGEDOOR_KEYCHAIN"] == "off" {
 		s.Keys = file
 	}

@@ -1,3 +1,3 @@
-// Package terminal changes the input mode of a terminal and restores it. Ctrl-C keeps working, unlike in the
-// raw mode of golang.org/x/term.
+// Package terminal reads single keys from a terminal. Unlike in the raw mode of golang.org/x/term, output and Ctrl-C work as
+// usual meanwhile. Secrets are read with golang.org/x/term (package core).
 package terminal
