@@ -183,7 +183,7 @@ func newAdmin(n *Node, p parts, from client) (*admin.Admin, error) {
 		},
 		Operators: p.operators.people, Client: identity,
 		DB: p.engines.db, Jobs: p.engines.jobs, Seal: t.sealer, Orgs: t.orgs, Keys: t.keys, Members: t.members,
-		Limits: t.limits, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks, Events: p.events.store,
+		Limits: t.limits, Usage: t.usage, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks, Events: p.events.store,
 		Egress: p.platforms.egress, Control: p.operators.switches, Fleet: p.operators.fleet, Site: web.Dist(),
 		Metrics: endpoint.NewMetrics(n.registry, "admin"), Tracer: p.engines.tracer(),
 		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,
