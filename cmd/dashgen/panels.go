@@ -182,10 +182,12 @@ var dashboards = []dashboard{
 			{"Wait for a processor", "Nine of ten pieces of work waited less. Above 5 ms a node needs help.", "s", []line{highest("stagedoor_scheduling_delay_seconds", "instance", "{{instance}}")}},
 			{"Processors", "In use, by node.", "short", []line{rate("process_cpu_seconds_total", "instance", "{{instance}}")}},
 			{"Memory", "Resident, by node.", "bytes", []line{gauge("process_resident_memory_bytes", "instance", "{{instance}}")}},
+			{"Versions", "Nodes by version. Two versions are normal during an upgrade.", "short", []line{{"count by (version) (stagedoor_build_info{OF})", "{{version}}"}}},
 			{"Goroutines", "By node. They must not grow without end.", "short", []line{gauge("go_goroutines", "instance", "{{instance}}")}},
 			{"File descriptors", "The used share, by node.", "percentunit", []line{
 				{"process_open_fds{OF} / process_max_fds{OF}", "{{instance}}"},
 			}},
+			{"Log lines dropped", "By STAGEDOOR_LOG_SAMPLE and level.", "short", []line{rate("stagedoor_log_lines_dropped_total", "level", "{{level}}")}},
 		}},
 		{"PostgreSQL", []panel{
 			{"Connections", "By pool and state.", "short", []line{

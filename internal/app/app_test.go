@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -244,6 +245,13 @@ func TestNodeReportsItsVersion(t *testing.T) {
 		if got != version.String() {
 			t.Errorf("%s says %v; want %s", where, got, version.String())
 		}
+	}
+	want := fmt.Sprintf("stagedoor_build_info{commit=%q,go_version=%q,version=%q} 1", version.Get().Commit, runtime.Version(), version.String())
+	if r := node.Operate(t, http.MethodGet, "/metrics", nil); !strings.Contains(string(r.Body), want) {
+		t.Errorf("/metrics lacks %s", want)
+	}
+	if code, stdout, _ := run(t, nil, "version"); code != 0 || stdout != "stagedoord version "+version.Get().String()+"\n" {
+		t.Errorf("stagedoord version: %d %s", code, stdout)
 	}
 }
 

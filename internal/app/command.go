@@ -40,7 +40,7 @@ func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer)
 		// A secret whose file cannot be read would look like one that is not set.
 		PersistentPreRunE: func(*cobra.Command, []string) error { return unread },
 	}
-	root.AddCommand(c.serve(), c.migrate(), c.config(), c.openapi(), c.health(), c.admin(), c.seal(), c.platform())
+	root.AddCommand(c.serve(), c.migrate(), c.config(), c.openapi(), c.health(), c.admin(), c.seal(), c.platform(), c.version())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -239,6 +239,16 @@ func (c *commands) health() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&wait, "wait", 0, "ask every second until the server is ready, for this long")
 	return cmd
+}
+
+func (c *commands) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version, and the commit and its time", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			fmt.Fprintln(c.out, "stagedoord version "+cmd.Root().Version)
+			return nil
+		},
+	}
 }
 
 // askReady returns what the server answers, and an error if it is not ready.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/engine/objects"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
@@ -40,8 +41,8 @@ type engines struct {
 
 func openEngines(ctx context.Context, n *Node) (eng engines, err error) {
 	var tracer pgx.QueryTracer
-	if traces := n.cfg.TracesURL(); traces != "" {
-		if eng.tracing, err = telemetry.Tracer(ctx, traces, n.cfg.Node, version.String()); err != nil {
+	if n.cfg.ExportsTraces() {
+		if eng.tracing, err = telemetry.Traces(ctx, n.cfg.Node, version.String()); err != nil {
 			return eng, err
 		}
 		tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(eng.tracing))
@@ -96,7 +97,7 @@ func (e engines) tracer() trace.Tracer {
 	if e.tracing == nil {
 		return nil
 	}
-	return e.tracing.Tracer("stagedoor")
+	return e.tracing.Tracer(tracing.Name)
 }
 
 // newVault opens the key management service and returns what seals customer secrets.

@@ -126,7 +126,7 @@ func addListeners(n *Node, eng engines, t tenants, p platforms, a accounts, ev e
 	listeners := listen.New(listen.Deps{
 		Config: listen.Config{}, Accounts: a.accounts, Health: a.health, Orgs: t.orgs, Store: ev.store, Events: batcher,
 		LogEpoch: ev.epoch, Settled: settling.Settled, Leases: newLeases(n, eng, listen.Kind, listen.Slots, lease.Config{Grace: listen.Grace}), Bus: eng.bus,
-		Platforms: p.registry.Get, Registry: n.registry, Log: n.log, Now: n.clock.Now,
+		Platforms: p.registry.Get, Tracer: eng.tracer(), Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	n.loop("listeners", func(ctx context.Context) error {
 		err := listeners.Run(ctx)
@@ -163,7 +163,7 @@ func newDelivery(n *Node, eng engines, op operators, t tenants, a accounts, ev e
 	webhooks := webhook.New(webhook.Deps{
 		Config: webhook.Defaults(), DB: eng.db, Events: ev.store, Kinds: ev.kinds, Orgs: t.orgs, Accounts: a.accounts,
 		Seal: t.sealer, Audit: t.audit, Outbox: t.outbox, Public: customers, Bus: eng.bus, Usage: t.usage,
-		Switches: op.switches, Permits: t.suspensions, Registry: n.registry, Log: n.log, Now: n.clock.Now,
+		Switches: op.switches, Permits: t.suspensions, Tracer: eng.tracer(), Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	op.switches.Watch(func(s switches.State) {
 		_, off := s.Off[switches.Webhooks]
@@ -191,7 +191,7 @@ func newDelivery(n *Node, eng engines, op operators, t tenants, a accounts, ev e
 func addIngest(n *Node, eng engines, t tenants, ev events, d delivery) {
 	writer := ingest.New(ingest.Deps{
 		Store: ev.store, Events: ev.log, Outbox: t.outbox, Bus: eng.bus, Meter: t.usage,
-		Orgs: t.orgs, Committed: d.webhooks.Committed, Registry: n.registry, Log: n.log, Now: n.clock.Now,
+		Orgs: t.orgs, Committed: d.webhooks.Committed, Tracer: eng.tracer(), Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})
 	buckets := bucket.Deps{Leases: newLeases(n, eng, "ingest", event.Buckets, lease.Config{}), Ingest: writer, Webhooks: d.webhooks}
 	n.loop("buckets", func(ctx context.Context) error { return bucket.Run(ctx, buckets) })

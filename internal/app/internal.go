@@ -31,7 +31,7 @@ func (n *Node) internalHandler(on net.Addr) http.Handler {
 	})
 	mux.HandleFunc("GET /readyz", n.readyz)
 	guarded := func(pattern string, h http.HandlerFunc) { mux.HandleFunc(pattern, n.requireToken(on, h)) }
-	guarded("GET /metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}).ServeHTTP)
+	guarded("GET /metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP)
 	guarded("GET /debug/pprof/", pprof.Index)
 	guarded("GET /debug/pprof/cmdline", pprof.Cmdline)
 	guarded("GET /debug/pprof/profile", pprof.Profile)

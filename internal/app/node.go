@@ -60,8 +60,13 @@ type Node struct {
 
 // NewNode builds a node. It only opens connections to the engines and waits for none of them.
 func NewNode(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, error) {
+	shares, err := telemetry.ParseShares(cfg.LogSample)
+	if err != nil {
+		return nil, fmt.Errorf("STAGEDOOR_LOG_SAMPLE: %w", err)
+	}
+	registry := telemetry.Registry()
 	n := &Node{
-		cfg: cfg, log: log.With(slog.String(logkey.Node, cfg.Node)), registry: telemetry.Registry(),
+		cfg: cfg, log: telemetry.Sample(log, shares, registry).With(slog.String(logkey.Node, cfg.Node)), registry: registry,
 		process: string(id.New[id.Request]())[len("req_"):], load: load.New(load.Waits, clock.Now),
 	}
 	promauto.With(n.registry).NewGaugeFunc(prometheus.GaugeOpts{

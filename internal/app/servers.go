@@ -129,7 +129,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 		Invoke:      p.calls.invoker, Transfers: p.calls.transfers, Platforms: p.platforms.registry, Sandbox: p.platforms.sandbox,
 		Events: eventsapi.Deps{
 			Streams: p.delivery.streams, Permit: t.suspensions.Permit, Store: p.events.store, Kinds: p.events.kinds,
-			Accounts: a.accounts, Meter: t.usage, Now: n.clock.Now,
+			Accounts: a.accounts, Meter: t.usage, Tracer: p.engines.tracer(), Now: n.clock.Now,
 		},
 		Webhooks: p.delivery.webhooks, Jobs: p.jobs,
 		Egress: p.platforms.egress, Control: p.operators.switches,
@@ -183,7 +183,7 @@ func newAdmin(n *Node, p parts, from client) (*admin.Admin, error) {
 		},
 		Operators: p.operators.people, Client: identity,
 		DB: p.engines.db, Jobs: p.engines.jobs, Seal: t.sealer, Plans: t.plans, Orgs: t.orgs, Keys: t.keys, Members: t.members,
-		Limits: t.limits, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks, Events: p.events.store,
+		Limits: t.limits, Usage: t.usage, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks, Events: p.events.store,
 		Egress: p.platforms.egress, Control: p.operators.switches, Fleet: p.operators.fleet, Site: web.Dist(),
 		Metrics: endpoint.NewMetrics(n.registry, "admin"), Tracer: p.engines.tracer(),
 		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,

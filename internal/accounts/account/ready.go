@@ -5,8 +5,11 @@ import (
 	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
@@ -37,6 +40,8 @@ func newAccountCache() cache.Cache[id.Account, *cachedAccount] {
 // Ready opens an account's session for a call that was admitted, or returns the problem that the account's state
 // demands (Refusal). It reads the database only if d.SessionVersion is newer than the cached copy, or 0 for unknown.
 func (s *Accounts) Ready(ctx context.Context, owner id.Org, at id.Account, d admission.Decision) (Account, driver.Session, error) {
+	ctx, span := tracing.Start(ctx, "session", trace.SpanKindInternal)
+	defer span.End()
 	k, err := s.cachedOrRead(ctx, owner, at, d)
 	if err != nil {
 		return Account{}, driver.Session{}, err

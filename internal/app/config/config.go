@@ -26,6 +26,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/objects"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
+	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 	"github.com/stagedoor/stagedoor/internal/operate/operator"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -132,8 +133,13 @@ type Config struct {
 	LogFormat    string        `env:"STAGEDOOR_LOG_FORMAT" envDefault:"auto" doc:"json, pretty, or auto (pretty on a terminal, else json)."`
 	MaxConns     int           `env:"STAGEDOOR_DATABASE_MAX_CONNS" envDefault:"0" doc:"The maximum number of PostgreSQL connections of this node; at least 4; 0 means four per core, at most 20."`
 	RedisTimeout time.Duration `env:"STAGEDOOR_REDIS_TIMEOUT" envDefault:"25ms" doc:"The time after which a response of Redis is late. A call waits ten times as long; after several late responses in a row this node enforces limits on its own for a while."`
-	OTLPEndpoint string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"The base address for traces, with OTLP over HTTP; /v1/traces is added. Empty for none. OTEL_EXPORTER_OTLP_HEADERS and the exporter's other variables apply too."`
-	OTLPTraces   string        `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"The full address for traces, instead of OTEL_EXPORTER_OTLP_ENDPOINT."`
+	LogSample    string        `env:"STAGEDOOR_LOG_SAMPLE" doc:"The share of log lines to write, by level (debug, info, warn) or by the operation of a request, which goes before its level: info=0.1,getMe=0.01. Lines of the level error are always written. Empty: all lines. See docs/operations/observability.md."`
+
+	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"The base address for traces, with OTLP over HTTP; /v1/traces is added. Empty for none. The other OTEL_ variables of the SDK apply too. See docs/operations/observability.md."`
+	OTLPTraces     string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"The full address for traces, instead of OTEL_EXPORTER_OTLP_ENDPOINT."`
+	TracesExporter string `env:"OTEL_TRACES_EXPORTER" envDefault:"otlp" doc:"otlp, or none to export no traces."`
+	SDKDisabled    bool   `env:"OTEL_SDK_DISABLED" envDefault:"false" doc:"Export no traces."`
+	TracePlatforms bool   `env:"STAGEDOOR_TRACE_PLATFORMS" envDefault:"false" doc:"Send the context of traces to platforms, in the header traceparent. A platform that is traced by the same collector continues the traces then."`
 }
 
 // clientVariables belong to the command line and to scripts. They may be in the environment of a server and are not
@@ -268,6 +274,9 @@ func (c Config) check() error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		bad("STAGEDOOR_LOG_LEVEL is %q: use debug, info, warn or error", c.LogLevel)
 	}
+	if _, err := telemetry.ParseShares(c.LogSample); err != nil {
+		bad("STAGEDOOR_LOG_SAMPLE: %w", err)
+	}
 	if !slices.Contains([]string{"auto", "json", "pretty"}, c.LogFormat) {
 		bad("STAGEDOOR_LOG_FORMAT is %q: use auto, json or pretty", c.LogFormat)
 	}
@@ -321,6 +330,9 @@ func (c Config) checkTraces() error {
 		if u, err := url.Parse(v.text); v.text != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.User != nil) {
 			out = append(out, fmt.Errorf("%s is not a plain http or https address: set it to an address such as %s", v.name, v.instead))
 		}
+	}
+	if c.TracesExporter != "otlp" && c.TracesExporter != "none" {
+		out = append(out, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: use otlp, or none", c.TracesExporter))
 	}
 	return errors.Join(out...)
 }
@@ -582,12 +594,9 @@ func (c Config) checkAuditStream() error {
 	return nil
 }
 
-// TracesURL returns the address to which traces are posted; empty for none.
-func (c Config) TracesURL() string {
-	if c.OTLPTraces != "" || c.OTLPEndpoint == "" {
-		return c.OTLPTraces
-	}
-	return strings.TrimSuffix(c.OTLPEndpoint, "/") + "/v1/traces"
+// ExportsTraces reports whether traces are exported.
+func (c Config) ExportsTraces() bool {
+	return (c.OTLPTraces != "" || c.OTLPEndpoint != "") && c.TracesExporter != "none" && !c.SDKDisabled
 }
 
 // KMSSettings returns the settings of the key that wraps all others, and of the previous one.
@@ -667,7 +676,7 @@ func (c Config) EgressConfig() (egress.Config, error) {
 	if err != nil {
 		return egress.Config{}, err
 	}
-	return egress.Config{Regions: regions, Check: check, MaxIdle: c.EgressMaxIdle, Sites: c.Sites, Deny: deny}, nil
+	return egress.Config{Regions: regions, Check: check, MaxIdle: c.EgressMaxIdle, Sites: c.Sites, Deny: deny, PropagateTraces: c.TracePlatforms}, nil
 }
 
 // isOrigin reports whether a text is only the scheme, host and port of an http or https address.

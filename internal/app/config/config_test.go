@@ -80,6 +80,9 @@ func TestReadSaysWhatToDo(t *testing.T) {
 		"deny":         {"STAGEDOOR_WEBHOOK_DENY", "52.1.0.0", []string{"STAGEDOOR_WEBHOOK_DENY", "10.0.0.0/8"}},
 		"collector":    {"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318"}},
 		"traces":       {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://x:hunter2@collector/", []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4318/v1/traces"}},
+		"exporter":     {"OTEL_TRACES_EXPORTER", "jaeger", []string{"OTEL_TRACES_EXPORTER", "otlp"}},
+		"sample":       {"STAGEDOOR_LOG_SAMPLE", "info=10", []string{"STAGEDOOR_LOG_SAMPLE", "info=0.1"}},
+		"no errors":    {"STAGEDOOR_LOG_SAMPLE", "error=0.1", []string{"STAGEDOOR_LOG_SAMPLE", "always written"}},
 		"lone cert":    {"STAGEDOOR_REDIS_CERT_FILE", "/x.pem", []string{"STAGEDOOR_REDIS_CERT_FILE and STAGEDOOR_REDIS_KEY_FILE belong together"}},
 		"lone key":     {"STAGEDOOR_NATS_KEY_FILE", "/x.pem", []string{"STAGEDOOR_NATS_CERT_FILE and STAGEDOOR_NATS_KEY_FILE belong together"}},
 		"contact":      {"STAGEDOOR_SECURITY_CONTACT", "security@example.com", []string{"STAGEDOOR_SECURITY_CONTACT", "mailto:security@example.com"}},
@@ -305,24 +308,25 @@ func TestVariablesThatOnlyResembleKubernetesServicesAreRefused(t *testing.T) {
 	}
 }
 
-// According to the OpenTelemetry specification, the address for all signals is a base, and the one for traces is used
-// as it is.
-func TestTracesGoToTheAddressThatOpenTelemetrySpecifies(t *testing.T) {
+// Traces are exported if there is an address, unless OpenTelemetry's variables switch them off.
+func TestTracesAreExportedToAnAddress(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ all, traces, want string }{
-		{"", "", ""},
-		{"http://127.0.0.1:4318", "", "http://127.0.0.1:4318/v1/traces"},
-		{"http://127.0.0.1:4318/", "", "http://127.0.0.1:4318/v1/traces"},
-		{"https://collector.example/otlp/", "", "https://collector.example/otlp/v1/traces"},
-		{"", "https://collector.example/ingest", "https://collector.example/ingest"},
-		{"", "https://collector.example/", "https://collector.example/"},
-		{"http://127.0.0.1:4318", "https://collector.example", "https://collector.example"},
+	const all, traces = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+	for _, c := range []struct {
+		vars map[string]string
+		want bool
+	}{
+		{map[string]string{}, false},
+		{map[string]string{all: "http://127.0.0.1:4318"}, true},
+		{map[string]string{traces: "https://collector.example/ingest"}, true},
+		{map[string]string{all: "http://127.0.0.1:4318", "OTEL_SDK_DISABLED": "true"}, false},
+		{map[string]string{all: "http://127.0.0.1:4318", "OTEL_TRACES_EXPORTER": "none"}, false},
 	} {
 		vars := good()
-		vars["OTEL_EXPORTER_OTLP_ENDPOINT"], vars["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = c.all, c.traces
+		maps.Copy(vars, c.vars)
 		got, err := config.Read(environ(vars))
-		if err != nil || got.TracesURL() != c.want {
-			t.Errorf("%+v: %q, %v", c, got.TracesURL(), err)
+		if err != nil || got.ExportsTraces() != c.want {
+			t.Errorf("%v: %t, %v", c.vars, got.ExportsTraces(), err)
 		}
 	}
 }

@@ -14,12 +14,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
@@ -141,6 +144,7 @@ const callTimeout = 60 * time.Second
 // Do calls a method. Call Enter first. Errors are problems.
 func (i *Invoker) Do(ctx context.Context, c Call) (Answer, error) {
 	began := i.deps.Now()
+	ctx, span := startCallSpan(ctx, &c)
 	var (
 		a   Answer
 		err error
@@ -155,8 +159,29 @@ func (i *Invoker) Do(ctx context.Context, c Call) (Answer, error) {
 		defer cancel()
 		a, err = i.run(limited, c)
 	}
-	i.metrics.observe(c.Method, err, i.deps.Now().Sub(began))
+	i.metrics.observe(ctx, c.Method, err, i.deps.Now().Sub(began))
+	endCallSpan(span, err)
 	return a, err
+}
+
+func startCallSpan(ctx context.Context, c *Call) (context.Context, trace.Span) {
+	ctx, span := tracing.Start(ctx, "call", trace.SpanKindInternal)
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("stagedoor.platform", c.Method.Platform), attribute.String("stagedoor.method", c.Method.ID()))
+	}
+	return ctx, span
+}
+
+func endCallSpan(span trace.Span, err error) {
+	if !span.IsRecording() {
+		return
+	}
+	reason := ""
+	if err != nil {
+		reason = problem.Of(err).Kind.Code
+		span.SetAttributes(attribute.String("error.type", reason))
+	}
+	tracing.End(span, err, reason)
 }
 
 // run carries out one call.

@@ -1,12 +1,14 @@
 package invoke
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
@@ -71,9 +73,9 @@ func classOf(m *catalog.Method) class {
 	return classRead
 }
 
-func (m *metrics) observe(method *catalog.Method, err error, took time.Duration) {
+func (m *metrics) observe(ctx context.Context, method *catalog.Method, err error, took time.Duration) {
 	kind := classOf(method)
-	m.took[kind].Observe(took.Seconds())
+	tracing.Observe(ctx, m.took[kind], took.Seconds())
 	if err == nil {
 		m.good[kind].Inc()
 		return

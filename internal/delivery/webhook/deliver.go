@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -122,7 +123,7 @@ func (w *Webhooks) deliver(job *lane.Job) {
 		h.run(func(ctx context.Context) {
 			meta := deliveryMeta{attempt: job.Attempt, prev: job.Prev, cause: CauseLive}
 			if job.Prompt {
-				w.metrics.wait.Observe(max(0, w.deps.Now().Sub(job.Event.At)).Seconds())
+				tracing.ObserveIn(job.Event.Trace, w.metrics.wait, max(0, w.deps.Now().Sub(job.Event.At)).Seconds())
 			}
 			result = w.send(ctx, endpointOf(job.Hook), &job.Event, meta)
 		})
@@ -137,7 +138,9 @@ func (w *Webhooks) deliver(job *lane.Job) {
 
 // send sends an event once and logs the delivery.
 func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n deliveryMeta) lane.Result {
+	ctx, span := w.startSpan(ctx, ev, n)
 	result, answer := w.post(ctx, e, ev, n)
+	endSpan(span, result)
 	if result.Aborted {
 		return result
 	}
@@ -152,9 +155,9 @@ func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n de
 	if !w.log.add(&d) {
 		w.metrics.unlogged.Inc()
 	}
-	w.metrics.count(d.Delivered, result.Took)
+	w.metrics.count(ctx, d.Delivered, result.Took)
 	if d.Delivered && n.cause == CauseLive {
-		w.metrics.arrival.Observe(d.At.Sub(ev.At).Seconds())
+		tracing.Observe(ctx, w.metrics.arrival, d.At.Sub(ev.At).Seconds())
 	}
 	return result
 }

@@ -1,11 +1,13 @@
 package webhook
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 )
 
@@ -59,13 +61,13 @@ func newMetrics(registry prometheus.Registerer) metrics {
 	return m
 }
 
-func (m *metrics) count(delivered bool, took time.Duration) {
+func (m *metrics) count(ctx context.Context, delivered bool, took time.Duration) {
 	if delivered {
 		m.good.Inc()
 	} else {
 		m.bad.Inc()
 	}
-	m.took.Observe(took.Seconds())
+	tracing.Observe(ctx, m.took, took.Seconds())
 }
 
 func (m *metrics) set(s lane.Stats) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -97,6 +98,8 @@ type Deps struct {
 	Switches *switches.Control
 	// Permits is consulted right before each delivery. The caller also calls Suspend with the same organisations.
 	Permits *org.Suspensions
+	// Tracer continues the traces of events in their deliveries; nil if nothing is traced.
+	Tracer trace.Tracer
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger

@@ -7,6 +7,11 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 )
 
 // Limits of a Batcher. Sizes are in bytes.
@@ -66,8 +71,9 @@ type queue struct {
 
 // batch is an entry in the making: encoded records, and their callbacks in the same order.
 type batch struct {
-	data []byte
-	done []func(error)
+	data   []byte
+	done   []func(error)
+	traces []Trace
 }
 
 // NewBatcher makes a Batcher for a log. Close it to flush it.
@@ -79,7 +85,8 @@ func NewBatcher(log Log) *Batcher {
 // buckets together have more than 128 MiB. It calls done exactly once, with nil when the record is in the log, or
 // with an error when publishing has failed. Calls of done for a bucket are made one at a time and in the order of
 // Add; they hold up the bucket, so done must return quickly. If Add returns an error, the record was not added and
-// done is not called. The caller may reuse record after Add has returned.
+// done is not called. The caller may reuse record after Add has returned. If ctx has a span that is sampled, the record
+// keeps its context in the log.
 func (b *Batcher) Add(ctx context.Context, bucket int, record []byte, done func(error)) error {
 	if len(record) > MaxRecord {
 		return ErrTooBig
@@ -94,13 +101,14 @@ func (b *Batcher) Add(ctx context.Context, bucket int, record []byte, done func(
 	if err := b.waitForRoom(ctx, q); err != nil {
 		return err
 	}
-	length := b.appendToBatch(q, record, done)
+	length := b.appendToBatch(q, record, tracing.Sampled(trace.SpanFromContext(ctx)), done)
 	q.bytes += length
 	b.total += length
 	if !q.running {
 		q.running = true
-		// The goroutine also publishes records of other callers, so it must not end with this caller's context.
-		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		// The goroutine also publishes records of other callers, so it neither ends with this caller's context nor belongs to
+		// its trace.
+		ctx, cancel := context.WithCancel(trace.ContextWithSpan(context.WithoutCancel(ctx), noop.Span{}))
 		q.cancel = cancel
 		b.wait.Go(func() {
 			defer cancel()
@@ -145,7 +153,7 @@ func (b *Batcher) waitForRoom(ctx context.Context, q *queue) error {
 
 // appendToBatch adds a record to the last waiting batch, or to a new one if it does not fit, and returns its encoded
 // size.
-func (b *Batcher) appendToBatch(q *queue, record []byte, done func(error)) (length int) {
+func (b *Batcher) appendToBatch(q *queue, record []byte, of *trace.SpanContext, done func(error)) (length int) {
 	last := len(q.batches) - 1
 	if last < 0 || len(q.batches[last].data)+maxLengthPrefix+len(record) > maxBatch {
 		empty, ok := b.free.Get().(*batch)
@@ -157,6 +165,9 @@ func (b *Batcher) appendToBatch(q *queue, record []byte, done func(error)) (leng
 	}
 	to := q.batches[last]
 	before := len(to.data)
+	if of != nil && len(to.traces) < maxTraces {
+		to.traces = append(to.traces, Trace{len(to.done), of})
+	}
 	to.data, to.done = appendRecord(to.data, record), append(to.done, done)
 	return len(to.data) - before
 }
@@ -175,13 +186,13 @@ func (b *Batcher) publishBatches(ctx context.Context, q *queue) {
 		q.count++
 		id := b.name + "-" + strconv.Itoa(q.bucket) + "-" + strconv.FormatUint(q.count, 10)
 		b.mu.Unlock()
-		err := b.log.Publish(ctx, q.bucket, id, first.data)
+		err := b.log.Publish(ctx, q.bucket, id, first.data, first.traces...)
 		for _, finished := range b.recordResult(q, first, err) {
 			for _, done := range finished.done {
 				done(err)
 			}
 			clear(finished.done) // drop the references to the callbacks
-			finished.data, finished.done = finished.data[:0], finished.done[:0]
+			finished.data, finished.done, finished.traces = finished.data[:0], finished.done[:0], nil
 			b.free.Put(finished)
 		}
 	}

@@ -31,7 +31,7 @@ func newSlowLog() *slowLog {
 	return &slowLog{started: make(chan []byte), results: make(chan error)}
 }
 
-func (l *slowLog) Publish(ctx context.Context, _ int, id string, data []byte) error {
+func (l *slowLog) Publish(ctx context.Context, _ int, id string, data []byte, _ ...eventlog.Trace) error {
 	l.mu.Lock()
 	l.ids = append(l.ids, id)
 	l.mu.Unlock()

@@ -87,9 +87,9 @@ type counting struct {
 	entries atomic.Int64
 }
 
-func (c *counting) Publish(ctx context.Context, bucket int, id string, data []byte) error {
+func (c *counting) Publish(ctx context.Context, bucket int, id string, data []byte, traces ...eventlog.Trace) error {
 	c.entries.Add(1)
-	return c.Log.Publish(ctx, bucket, id, data)
+	return c.Log.Publish(ctx, bucket, id, data, traces...)
 }
 
 func benchBatcher(b *testing.B, log eventlog.Log, record []byte) {

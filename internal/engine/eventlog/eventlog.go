@@ -27,6 +27,8 @@ type Entry struct {
 	// Seq is the position of the entry. Positions grow within a bucket, with gaps.
 	Seq  uint64
 	Data []byte
+	// Traces are those of its records that are traced.
+	Traces []Trace
 }
 
 // State describes the part of a log that a bucket is in.
@@ -45,8 +47,8 @@ type Log interface {
 	// Publish appends an entry to a bucket. If it returns nil, the entry is on disk; with several replicas, on a
 	// majority of them. If it returns an error, the entry may still have been stored. ErrFull means that it was not. The
 	// id must be unique over all buckets: an id that is published again within two minutes is stored once. The caller may
-	// reuse data after Publish has returned.
-	Publish(ctx context.Context, bucket int, id string, data []byte) error
+	// reuse data after Publish has returned. traces are stored with the entry.
+	Publish(ctx context.Context, bucket int, id string, data []byte, traces ...Trace) error
 	// Read follows the given buckets, each from the entry after its position, in order. To make sure that the positions
 	// are of this log, call State after Read and compare its epoch with the one that was stored with the positions.
 	Read(ctx context.Context, after map[int]uint64) (Reader, error)

@@ -96,7 +96,7 @@ func bucketOf(subject string) (int, bool) {
 	return n, err == nil
 }
 
-func (l *JetStream) Publish(ctx context.Context, bucket int, id string, data []byte) error {
+func (l *JetStream) Publish(ctx context.Context, bucket int, id string, data []byte, traces ...Trace) error {
 	if len(data) > MaxData {
 		return ErrTooBig
 	}
@@ -104,12 +104,16 @@ func (l *JetStream) Publish(ctx context.Context, bucket int, id string, data []b
 		return fmt.Errorf("publish to the event log: bucket %d does not exist", bucket)
 	}
 	s := l.streamOf(bucket)
+	records, parents := encodeTraces(ctx, traces)
 	err := retry(ctx, l.Patience, func(ctx context.Context) (bool, error) {
 		if err := l.ensureStream(ctx, s); err != nil {
 			return false, err
 		}
-		_, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: subject(bucket), Data: data},
-			jetstream.WithMsgID(id), jetstream.WithExpectStream(s.name), jetstream.WithRetryAttempts(0))
+		m := &nats.Msg{Subject: subject(bucket), Data: data}
+		if len(records) > 0 {
+			m.Header = nats.Header{recordHeader: records, parentHeader: parents}
+		}
+		_, err := l.js.PublishMsg(ctx, m, jetstream.WithMsgID(id), jetstream.WithExpectStream(s.name), jetstream.WithRetryAttempts(0))
 		if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
 			l.markUnverified(s) // it has no leader, or it was deleted
 		}

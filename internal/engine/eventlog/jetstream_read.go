@@ -318,12 +318,12 @@ func (f *follower) deleteConsumer(ctx context.Context, name string) {
 // them reveals a gap, it still sends those before it.
 func (f *follower) forwardMessages(ctx context.Context, m jetstream.Msg, more <-chan jetstream.Msg) error {
 	c := chunk{of: f.stream}
-	err := f.addMessage(&c, m)
+	err := f.addMessage(ctx, &c, m)
 	for ready := true; ready && err == nil; {
 		select {
 		case m, ready = <-more:
 			if ready {
-				err = f.addMessage(&c, m)
+				err = f.addMessage(ctx, &c, m)
 			}
 		default:
 			ready = false
@@ -335,7 +335,7 @@ func (f *follower) forwardMessages(ctx context.Context, m jetstream.Msg, more <-
 }
 
 // addMessage advances pos and adds the message to the chunk, unless it is a tick or was read before.
-func (f *follower) addMessage(c *chunk, m jetstream.Msg) error {
+func (f *follower) addMessage(ctx context.Context, c *chunk, m jetstream.Msg) error {
 	at, err := m.Metadata()
 	if err != nil {
 		return fmt.Errorf("read an entry: %w", err)
@@ -347,7 +347,8 @@ func (f *follower) addMessage(c *chunk, m jetstream.Msg) error {
 	f.highest = max(f.highest, f.pos)
 	bucket, ok := bucketOf(m.Subject())
 	if after, wanted := f.buckets[bucket]; ok && wanted && f.pos > after {
-		c.entries, c.bytes = append(c.entries, Entry{bucket, f.pos, m.Data()}), c.bytes+len(m.Data())
+		traces := decodeTraces(ctx, m.Headers()[recordHeader], m.Headers()[parentHeader])
+		c.entries, c.bytes = append(c.entries, Entry{bucket, f.pos, m.Data(), traces}), c.bytes+len(m.Data())
 	}
 	return nil
 }

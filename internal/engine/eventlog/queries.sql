@@ -6,7 +6,7 @@ WITH place AS (
     ON CONFLICT (bucket) DO UPDATE SET last = b.last + 1
     RETURNING b.last
 )
-INSERT INTO eventlog_entry (bucket, seq, id, data) SELECT @bucket, place.last, @id, @data FROM place
+INSERT INTO eventlog_entry (bucket, seq, id, data, traces) SELECT @bucket, place.last, @id, @data, sqlc.narg(traces)::text[] FROM place
 ON CONFLICT (bucket, id) DO NOTHING;
 
 -- name: Prepare :exec
@@ -25,16 +25,16 @@ CROSS JOIN LATERAL (
 
 -- name: Read :many
 -- Takes entries of all buckets in turn, so that a busy bucket does not delay the others.
-SELECT found.bucket, found.seq, found.data
+SELECT found.bucket, found.seq, found.data, coalesce(found.traces, '{}')::text[] AS traces
 FROM (
-    SELECT e.bucket, e.seq, e.data, e.seq - wanted.behind AS turn,
+    SELECT e.bucket, e.seq, e.data, e.traces, e.seq - wanted.behind AS turn,
            sum(length(e.data)) OVER (ORDER BY e.seq - wanted.behind, e.bucket) - length(e.data) AS before
     FROM (
         SELECT b.bucket, (@behind::bigint[])[array_position(@buckets::integer[], b.bucket)] AS behind
         FROM eventlog_bucket b WHERE b.bucket = ANY (@buckets::integer[])
     ) AS wanted
     CROSS JOIN LATERAL (
-        SELECT x.bucket, x.seq, x.data FROM eventlog_entry x
+        SELECT x.bucket, x.seq, x.data, x.traces FROM eventlog_entry x
         WHERE x.bucket = wanted.bucket AND x.seq > wanted.behind ORDER BY x.seq LIMIT @max_rows::integer
     ) AS e
 ) AS found

@@ -27,13 +27,14 @@ func NewPostgres(d *postgres.DB, c Config) *Postgres {
 
 func (p *Postgres) queries() *db.Queries { return db.New(p.db) }
 
-func (p *Postgres) Publish(ctx context.Context, bucket int, id string, data []byte) error {
+func (p *Postgres) Publish(ctx context.Context, bucket int, id string, data []byte, traces ...Trace) error {
 	if len(data) > MaxData {
 		return ErrTooBig
 	}
+	column := formatTraces(ctx, traces)
 	err := retry(ctx, p.Patience, func(ctx context.Context) (bool, error) {
 		// If no row was inserted, the id is already stored, for example by an attempt whose response was lost.
-		_, err := p.queries().Publish(ctx, db.PublishParams{Bucket: int32(bucket), ID: id, Data: data})
+		_, err := p.queries().Publish(ctx, db.PublishParams{Bucket: int32(bucket), ID: id, Data: data, Traces: column})
 		return !postgres.Unavailable(err), err
 	})
 	if err != nil {
@@ -194,7 +195,7 @@ func (r *rowReader) poll(ctx context.Context) ([]Entry, error) {
 	}
 	bytes, list := 0, make([]Entry, len(rows))
 	for i, row := range rows {
-		list[i] = Entry{int(row.Bucket), uint64(row.Seq), row.Data}
+		list[i] = Entry{int(row.Bucket), uint64(row.Seq), row.Data, parseTraces(ctx, row.Traces)}
 		r.pos[list[i].Bucket] = list[i].Seq
 		bytes += len(row.Data)
 	}

@@ -13,8 +13,11 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
@@ -44,6 +47,8 @@ type Stored struct {
 
 	Data json.RawMessage
 	At   time.Time
+	// Traceparent is the context of the trace in which it was written; empty if that was not traced.
+	Traceparent string
 }
 
 // Source returns the account of the event, or its organisation if it has none.
@@ -75,6 +80,7 @@ func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
 	return db.New(tx).Add(ctx, db.AddParams{
 		OrgID: e.Org, ID: id.New[id.Event](), AccountID: e.Account, Kind: kind, Data: data, At: o.now(),
 		Bucket: bucketOf(e.Org, e.Account), OfUserID: e.OfUserID, ReferenceID: e.ReferenceID,
+		Traceparent: tracing.Format(ctx, tracing.Sampled(trace.SpanFromContext(ctx))),
 	})
 }
 

@@ -1,14 +1,14 @@
 -- name: Add :exec
-INSERT INTO outbox (org_id, id, account_id, kind, data, at, bucket, of_user_id, reference_id)
-VALUES (@org_id, @id, @account_id, @kind, @data, @at, @bucket, @of_user_id, @reference_id);
+INSERT INTO outbox (org_id, id, account_id, kind, data, at, bucket, of_user_id, reference_id, traceparent)
+VALUES (@org_id, @id, @account_id, @kind, @data, @at, @bucket, @of_user_id, @reference_id, nullif(@traceparent::text, ''));
 
 -- name: After :many
-SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at FROM outbox
+SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at, coalesce(traceparent, '') AS traceparent FROM outbox
 WHERE org_id = @org_id AND seq > @after ORDER BY seq LIMIT @max_rows;
 
 -- name: Waiting :many
 -- tenant: the owner of a bucket takes the events of all orgs in it
-SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at FROM outbox
+SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at, coalesce(traceparent, '') AS traceparent FROM outbox
 WHERE bucket = ANY (@buckets::smallint[]) ORDER BY seq LIMIT @max_rows;
 
 -- name: Taken :execrows

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -20,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
+	"github.com/stagedoor/stagedoor/version"
 )
 
 // Log makes a logger. Format is json, pretty or auto; auto means pretty on a terminal and json otherwise. An invalid
@@ -62,22 +64,34 @@ func isTerminal(w io.Writer) bool {
 // Registry makes a metrics registry with the metrics of the Go runtime, the process and the build.
 func Registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	built := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "stagedoor_build_info", Help: "The build of the node; the value is always 1.",
+	}, []string{"version", "commit", "go_version"})
+	build := version.Get()
+	built.WithLabelValues(build.Version, build.Commit, runtime.Version()).Set(1)
+	r.MustRegister(built, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector())
 	return r
 }
 
-// Tracer posts spans to url over OTLP/HTTP. The exporter reads headers, certificates and timeouts from the
-// OTEL_EXPORTER_OTLP_ variables of the environment. Spans contain route templates and durations, no payloads. When the
-// queue is full, spans are dropped; requests never wait. The caller must shut the provider down to flush the queue.
-func Tracer(ctx context.Context, url, node, version string) (*sdktrace.TracerProvider, error) {
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(url))
+// Traces posts spans over OTLP/HTTP. The SDK reads the address, headers, certificates, timeouts, the sampler, the limits and
+// the attributes of the resource from the OTEL_ variables of the environment. OTEL_SERVICE_NAME and
+// OTEL_RESOURCE_ATTRIBUTES take precedence over the name and the version given here. When the queue is full, spans are
+// dropped; requests never wait. The caller must shut the provider down to flush the queue.
+func Traces(ctx context.Context, node, release string) (*sdktrace.TracerProvider, error) {
+	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("create trace exporter: %w", err)
 	}
-	about := resource.NewSchemaless(
-		attribute.String("service.name", "stagedoord"), attribute.String("service.version", version),
-		attribute.String("service.instance.id", node),
+	about, err := resource.New(ctx,
+		resource.WithAttributes(
+			attribute.String("service.name", "stagedoord"), attribute.String("service.version", release),
+			attribute.String("service.instance.id", node),
+		),
+		resource.WithTelemetrySDK(), resource.WithFromEnv(),
 	)
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
 	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about)), nil
 }

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
@@ -39,6 +41,9 @@ type Stored struct {
 	Kind string
 	// Body is the envelope: the bytes that are signed and sent. In the database it is sealed (sealed.go).
 	Body []byte
+	// Trace is the context of the trace in which it was stored. It is not in the database; nil for an event that was read
+	// from there.
+	Trace *trace.SpanContext
 }
 
 // Position returns the event's position in its org's stream.

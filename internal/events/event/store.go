@@ -20,13 +20,13 @@ import (
 func (s *Store) After(ctx context.Context, org id.Org, source string, seq int64, since time.Time, limit int) ([]Stored, error) {
 	q := db.New(s.deps.DB)
 	near, err := q.Next(ctx, db.NextParams{OrgID: org, Source: source, After: seq, Until: seq + int64(limit), Since: since})
-	list := postgres.Convert(near, func(r db.NextRow) Stored { return Stored(r) })
+	list := postgres.Convert(near, func(r db.NextRow) Stored { return storedRow(r).stored() })
 	if err == nil && len(list) < limit {
 		var head Head
 		if head, err = s.Head(ctx, org, source); err == nil && head.LastSeq > seq+int64(len(list)) {
 			var rows []db.AfterRow
 			rows, err = q.After(ctx, db.AfterParams{OrgID: org, Source: source, After: seq, Since: since, MaxRows: int32(limit)})
-			list = postgres.Convert(rows, func(r db.AfterRow) Stored { return Stored(r) })
+			list = postgres.Convert(rows, func(r db.AfterRow) Stored { return storedRow(r).stored() })
 		}
 	}
 	if err == nil {
@@ -42,7 +42,7 @@ func (s *Store) OrgAfter(ctx context.Context, org id.Org, p Position, since time
 	rows, err := db.New(s.deps.DB).OrgAfter(ctx, db.OrgAfterParams{
 		OrgID: org, AfterTx: p.Tx, AfterID: p.ID, Since: since, MaxRows: int32(limit),
 	})
-	list = postgres.Convert(rows, func(r db.OrgAfterRow) Stored { return Stored(r) })
+	list = postgres.Convert(rows, func(r db.OrgAfterRow) Stored { return storedRow(r).stored() })
 	if len(list) > 0 {
 		p = list[len(list)-1].Position()
 	}
@@ -207,7 +207,7 @@ func (s *Store) Find(ctx context.Context, org id.Org, source string, event id.Ev
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Stored{}, problem.EventNotFound.New("The account has no event with this id.")
 	}
-	one := Stored(r)
+	one := storedRow(r).stored()
 	if err == nil {
 		err = s.openBody(ctx, &one)
 	}
@@ -237,4 +237,20 @@ func (s *Store) Trim(ctx context.Context, orgs []string, keep int) (int64, error
 func (s *Store) Upkeep(ctx context.Context) error {
 	_, err := s.days.Upkeep(ctx, daysBack, daysAhead, org.MaxRetentionDays+1)
 	return errors.Join(err, db.New(s.deps.DB).ExpireLetters(ctx, letterLife))
+}
+
+// storedRow is an event as queries return it.
+type storedRow struct {
+	Org    id.Org
+	Source string
+	Seq    int64
+	At     time.Time
+	Tx     int64
+	ID     id.Event
+	Kind   string
+	Body   []byte
+}
+
+func (r storedRow) stored() Stored {
+	return Stored{Org: r.Org, Source: r.Source, Seq: r.Seq, At: r.At, Tx: r.Tx, ID: r.ID, Kind: r.Kind, Body: r.Body}
 }

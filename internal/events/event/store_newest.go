@@ -78,13 +78,13 @@ func (s *Store) scanBefore(ctx context.Context, n Newest, at Position, rows int)
 			OrgID: n.Org, BeforeTx: at.Tx, BeforeID: at.ID, Since: n.Since, Every: n.Kinds == nil, Kinds: n.Kinds,
 			MaxRows: int32(rows),
 		})
-		return postgres.Convert(found, func(r db.OrgBeforeRow) Stored { return Stored(r) }), err
+		return postgres.Convert(found, func(r db.OrgBeforeRow) Stored { return storedRow(r).stored() }), err
 	}
 	found, err := db.New(s.deps.DB).SourcesBefore(ctx, db.SourcesBeforeParams{
 		OrgID: n.Org, BeforeTx: at.Tx, BeforeID: at.ID, Since: n.Since, Every: n.Kinds == nil, Kinds: n.Kinds,
 		MaxRows: int32(rows), Sources: n.Sources,
 	})
-	return postgres.Convert(found, func(r db.SourcesBeforeRow) Stored { return Stored(r) }), err
+	return postgres.Convert(found, func(r db.SourcesBeforeRow) Stored { return storedRow(r).stored() }), err
 }
 
 // FindAny reads events of any source by their ids, in the order of ids. Unknown ids are ignored.
@@ -96,7 +96,7 @@ func (s *Store) FindAny(ctx context.Context, org id.Org, events []id.Event) ([]S
 	rows, err := db.New(s.deps.DB).FindAny(ctx, db.FindAnyParams{
 		OrgID: org, Ids: id.Texts(events), Since: first.Add(-idSpread), Until: last.Add(idSpread),
 	})
-	list := postgres.Convert(rows, func(r db.FindAnyRow) Stored { return Stored(r) })
+	list := postgres.Convert(rows, func(r db.FindAnyRow) Stored { return storedRow(r).stored() })
 	slices.SortFunc(list, func(a, b Stored) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	if err == nil {
 		err = s.openBodies(ctx, list)

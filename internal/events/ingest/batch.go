@@ -8,10 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -27,6 +30,9 @@ type pendingRecord struct {
 	letter int64
 	// key identifies the frame within its source; empty for a record of the outbox.
 	key string
+	// from is the context of the trace that the record was written in; nil if it is not traced. span is its storing.
+	from *trace.SpanContext
+	span trace.Span
 }
 
 // batch collects the records of one transaction.
@@ -65,7 +71,7 @@ func (g *Ingest) storeOutbox(ctx context.Context, slots []int16) error {
 		o := &waiting[i]
 		w.records = append(w.records, pendingRecord{own: o.Seq, Record: event.Record{
 			Org: o.Org, Source: o.Source(), Kind: o.Kind, OfUserID: o.OfUserID, ReferenceID: o.ReferenceID, Data: o.Data,
-		}})
+		}, from: tracing.Parse(ctx, o.Traceparent)})
 	}
 	return w.store(ctx)
 }
@@ -122,7 +128,15 @@ func (w *batch) addLetter(ctx context.Context, r *pendingRecord, why error) erro
 	return nil
 }
 
+// storeWhole commits the batch in one transaction, in the traces of its records.
 func (w *batch) storeWhole(ctx context.Context) error {
+	ctx = w.startSpans(ctx)
+	err := w.commit(ctx)
+	w.endSpans(err)
+	return err
+}
+
+func (w *batch) commit(ctx context.Context) error {
 	fresh, err := w.g.load(ctx, w)
 	if err == nil && len(fresh) > 0 {
 		// The first event of an account must be account.connected, even if the platform sent frames before it was
@@ -164,7 +178,7 @@ func (w *batch) storeWhole(ctx context.Context) error {
 		w.g.owned[slot].Committed = seq // written with the bucket's next batch or by advanceQuiet
 	}
 	w.g.metrics.commit.Set(w.g.deps.Now().Sub(began).Seconds())
-	w.g.publishBatch(b)
+	w.g.publishBatch(ctx, b)
 	return nil
 }
 
@@ -217,6 +231,7 @@ func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 		touched[r.Source] = h
 		e := event.NewEvent{DedupKey: r.key, Sandbox: of.sandbox, UpstreamAt: r.UpstreamAt, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at,
 			ID: id.New[id.Event](), Kind: r.Kind}}
+		e.Trace = r.stored(e.ID)
 		start := len(bodies)
 		bodies = event.AppendEnvelope(bodies, envelope(&e.Stored, r, of.sandbox, h.Purged))
 		e.Body = bodies[start:len(bodies):len(bodies)]
@@ -342,31 +357,35 @@ func (g *Ingest) readOrg(ctx context.Context, org id.Org) (owner, error) {
 const maxLiveMessage = 512 << 10
 
 // publishBatch passes committed events on: to streams on all nodes, and to webhooks on this one.
-func (g *Ingest) publishBatch(b *event.Batch) {
+func (g *Ingest) publishBatch(ctx context.Context, b *event.Batch) {
 	if len(b.Events) == 0 {
 		return
 	}
 	now := g.deps.Now()
 	list := make([]event.Stored, len(b.Events))
-	messages := map[string][]byte{}
+	messages := map[string]*liveMessage{}
 	received := map[id.Org]int64{}
 	for i := range b.Events {
 		s := &b.Events[i].Stored
 		list[i] = *s
 		received[s.Org]++
 		if at := b.Events[i].UpstreamAt; !at.IsZero() {
-			g.metrics.delay.Observe(max(0, now.Sub(at).Seconds()))
+			tracing.ObserveIn(s.Trace, g.metrics.delay, max(0, now.Sub(at).Seconds()))
 		}
 		m := messages[s.Source]
-		if len(m) > 0 && len(m)+len(s.Body) > maxLiveMessage {
-			g.publishLive(s, m)
+		if m != nil && len(m.payload)+len(s.Body) > maxLiveMessage {
+			g.publishLive(ctx, s, m)
 			m = nil
 		}
-		messages[s.Source] = event.AppendLive(m, s)
+		if m == nil {
+			m = &liveMessage{}
+			messages[s.Source] = m
+		}
+		m.add(s)
 	}
 	for i := range list {
 		if m := messages[list[i].Source]; m != nil {
-			g.publishLive(&list[i], m)
+			g.publishLive(ctx, &list[i], m)
 			delete(messages, list[i].Source)
 		}
 	}
@@ -378,7 +397,26 @@ func (g *Ingest) publishBatch(b *event.Batch) {
 	g.deps.Committed(list)
 }
 
-func (g *Ingest) publishLive(s *event.Stored, message []byte) {
+// liveMessage is a live message in the making, with the traces of its events.
+type liveMessage struct {
+	payload []byte
+	traces  []*trace.SpanContext
+	traced  bool
+}
+
+func (m *liveMessage) add(s *event.Stored) {
+	m.payload = event.AppendLive(m.payload, s)
+	m.traces = append(m.traces, s.Trace)
+	m.traced = m.traced || s.Trace != nil
+}
+
+func (g *Ingest) publishLive(ctx context.Context, s *event.Stored, m *liveMessage) {
+	var parents []string
+	if m.traced {
+		for _, of := range m.traces {
+			parents = append(parents, tracing.Format(ctx, of))
+		}
+	}
 	// Best effort: streams that miss it read the store.
-	_ = g.deps.Bus.Publish(event.LiveSubject(s.Org, s.Source), message)
+	_ = g.deps.Bus.PublishTraced(event.LiveSubject(s.Org, s.Source), m.payload, parents)
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -66,7 +67,7 @@ type ownEvents interface {
 
 // publisher publishes live messages; implemented by *pubsub.Bus.
 type publisher interface {
-	Publish(subject string, payload []byte) error
+	PublishTraced(subject string, payload []byte, parents []string) error
 }
 
 // meter counts events for usage; implemented by *usage.Usage.
@@ -89,6 +90,8 @@ type Deps struct {
 	Orgs   orgs
 	// Committed receives all events that this node has stored, in order per source. It must not block.
 	Committed func(list []event.Stored)
+	// Tracer continues the traces of events; nil if nothing is traced.
+	Tracer trace.Tracer
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger
@@ -317,7 +320,7 @@ func (g *Ingest) resync(ctx context.Context) {
 			return
 		}
 		if committed {
-			g.publishBatch(g.uncertain)
+			g.publishBatch(ctx, g.uncertain)
 		}
 		g.uncertain = nil
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -231,7 +233,12 @@ func (w *batch) addChunk(ctx context.Context, c chunk) {
 		if w.g.owned[e.Bucket] == nil {
 			continue // released in the meantime
 		}
+		traces, number := e.Traces, -1
 		for text := range eventlog.SplitBatch(e.Data) {
+			var from *trace.SpanContext
+			if number++; len(traces) > 0 && traces[0].Record == number {
+				from, traces = traces[0].Context, traces[1:]
+			}
 			r, err := event.ReadRecord(text)
 			if err != nil || event.Bucket(r.Source) != e.Bucket {
 				if err == nil {
@@ -242,7 +249,7 @@ func (w *batch) addChunk(ctx context.Context, c chunk) {
 				w.bury = append(w.bury, event.Letter{Bucket: e.Bucket, Reason: err.Error(), Record: text})
 				continue
 			}
-			w.records = append(w.records, pendingRecord{Record: r})
+			w.records = append(w.records, pendingRecord{Record: r, from: from})
 		}
 		w.reached[e.Bucket] = e.Seq
 	}

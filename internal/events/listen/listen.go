@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
@@ -109,6 +110,8 @@ type Deps struct {
 	Leases    leases
 	Bus       bus
 	Platforms func(id string) (registry.Platform, bool)
+	// Tracer starts a trace for every frame; nil if nothing is traced.
+	Tracer trace.Tracer
 	// Registry registers the metrics. If it is nil, they are not registered.
 	Registry prometheus.Registerer
 	Log      *slog.Logger

@@ -7,10 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/listen/flow"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -345,11 +349,28 @@ func (s *session) publish(ctx context.Context, e *catalog.Event, came time.Time)
 		Watermark: watermark,
 	}
 	s.mu.Unlock()
+	ctx, span := s.startFrameSpan(ctx, e.Kind)
 	if err := s.add(ctx, &record, size); err != nil || !moved {
+		if err != nil {
+			tracing.End(span, err, "not in the event log")
+		}
 		return err
 	}
 	// Later records refer to the position in this one, so they must not be in the log without it.
 	return s.awaitAcks(ctx)
+}
+
+// startFrameSpan starts the trace of a frame. The span ends when the log has confirmed or refused the frame.
+func (s *session) startFrameSpan(ctx context.Context, kind string) (context.Context, trace.Span) {
+	ctx, span := tracing.Begin(ctx, s.listener.l.deps.Tracer, nil, "send evt", trace.SpanKindProducer)
+	if span.IsRecording() {
+		span.SetAttributes(
+			attribute.String("messaging.system", "stagedoor"), attribute.String("messaging.operation.type", "send"),
+			attribute.String("messaging.operation.name", "send"), attribute.String("messaging.destination.name", "evt"),
+			attribute.String("stagedoor.event.kind", kind),
+		)
+	}
+	return ctx, span
 }
 
 // maxBuffer bounds the buffer that a session keeps, in bytes.
@@ -378,14 +399,16 @@ func (s *session) addText(ctx context.Context, text []byte, size int, happened t
 	if s.buffer = text; cap(text) > maxBuffer {
 		s.buffer = nil
 	}
+	span := trace.SpanFromContext(ctx)
 	return s.listener.l.deps.Events.Add(ctx, s.bucket, text, func(err error) {
+		tracing.End(span, err, "not in the event log")
 		s.mu.Lock()
 		if err == nil {
 			s.flow.Ack(size)
 		}
 		s.mu.Unlock()
 		if err == nil && !happened.IsZero() && !s.isPolled {
-			s.listener.l.metrics.delay.Observe(max(0, s.listener.l.deps.Now().Sub(happened)).Seconds())
+			tracing.ObserveIn(tracing.Sampled(span), s.listener.l.metrics.delay, max(0, s.listener.l.deps.Now().Sub(happened)).Seconds())
 		}
 		if err != nil {
 			s.fail(internalError{err})

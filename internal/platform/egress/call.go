@@ -121,13 +121,15 @@ func (c *Client) Call(ctx context.Context, q *Request, limits Limits) (Reply, er
 		k.total = began.Add(k.limits.Total)
 	}
 	k.answer.Status = 0
-	err := k.encodeRequest(q, at)
+	ctx, span := c.startSpan(ctx, q.Method, at.address, at.target.host)
+	err := k.encodeRequest(q, at, c.traceparent(ctx, at.address))
 	var body []byte
 	if err == nil {
 		body, err = c.callViaProxies(ctx, k, q, at)
 	}
 	clear(k.out) // it contains cookies
-	c.observeRequest(k.answer.Status, began)
+	c.observeRequest(ctx, k.answer.Status, began)
+	endSpan(span, k.answer.Status)
 	reply := Reply{Status: k.answer.Status, Body: body, from: k}
 	if err != nil {
 		err = k.translateError(ctx, err)
@@ -140,12 +142,15 @@ func (c *Client) Call(ctx context.Context, q *Request, limits Limits) (Reply, er
 	return reply, err
 }
 
-// encodeRequest writes the request to k.out.
-func (k *callExchange) encodeRequest(q *Request, at *origin) error {
+// encodeRequest writes the request to k.out. parent is the header traceparent; empty for none.
+func (k *callExchange) encodeRequest(q *Request, at *origin, parent string) error {
 	var room [16]Field
 	r := h1.Request{Method: q.Method, Host: at.host, Path: q.Path, Query: q.Query, Header: q.Header, Cookies: q.Cookies, Body: q.Body}
 	if !k.limits.Raw && !hasField(q.Header, "Accept-Encoding") {
 		r.Header = append(append(room[:0], q.Header...), Field{Name: "Accept-Encoding", Value: "gzip"})
+	}
+	if parent != "" {
+		r.Header = append(r.Header[:len(r.Header):len(r.Header)], Field{Name: "traceparent", Value: parent})
 	}
 	var err error
 	k.body = false

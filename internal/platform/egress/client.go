@@ -74,17 +74,26 @@ func (c *Client) Do(req *http.Request, limits Limits) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
+	ctx, span := c.startSpan(req.Context(), req.Method, address, req.URL.Hostname())
 	x, out := startExchange(c.egress, req, limits)
+	if parent := c.traceparent(ctx, address); parent != "" {
+		if out.Header = out.Header.Clone(); out.Header == nil {
+			out.Header = http.Header{}
+		}
+		out.Header.Set("Traceparent", parent)
+	}
 	began := c.egress.deps.Now()
 	resp, err := c.sendViaProxies(x, out, address)
 	x.releaseBody(req, err)
 	if err != nil {
-		c.observeRequest(0, began)
+		c.observeRequest(ctx, 0, began)
+		endSpan(span, 0)
 		err = x.translateError(err)
 		x.end()
 		return nil, err
 	}
-	c.observeRequest(resp.StatusCode, began)
+	c.observeRequest(ctx, resp.StatusCode, began)
+	endSpan(span, resp.StatusCode)
 	resp.Request = req
 	return x.wrapResponse(resp)
 }

@@ -79,6 +79,8 @@ type Config struct {
 	// DialTimeout bounds connecting to a proxy, HandshakeTimeout everything after that until a request can be sent.
 	DialTimeout      time.Duration
 	HandshakeTimeout time.Duration
+	// PropagateTraces sends the context of traces to platforms, in the header traceparent. Sites never get it.
+	PropagateTraces bool
 }
 
 // Deps are the dependencies of Egress.

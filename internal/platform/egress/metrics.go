@@ -1,10 +1,13 @@
 package egress
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 )
 
 // metrics are the metrics of traffic to platforms.
@@ -43,7 +46,7 @@ var outcomes = [...]string{"failed", "1xx", "2xx", "3xx", "4xx", "5xx"}
 
 // observeRequest measures a request to a platform. status is 0 if there was no response. A request to a region that does
 // not exist is not counted.
-func (c *Client) observeRequest(status int, began time.Time) {
+func (c *Client) observeRequest(ctx context.Context, status int, began time.Time) {
 	e := c.egress
 	if e.region(c.who.Region) == nil {
 		return
@@ -52,7 +55,7 @@ func (c *Client) observeRequest(status int, began time.Time) {
 	if class := status / 100; class < len(outcomes) {
 		outcome = outcomes[class]
 	}
-	e.metrics.took.WithLabelValues(c.who.Region, outcome).Observe(e.deps.Now().Sub(began).Seconds())
+	tracing.Observe(ctx, e.metrics.took.WithLabelValues(c.who.Region, outcome), e.deps.Now().Sub(began).Seconds())
 }
 
 // proxyCounts counts the proxies of the current regions.

@@ -18,6 +18,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 )
 
 const (
@@ -251,10 +254,13 @@ func (p *Public) send(ctx context.Context, target Target, header http.Header, bo
 		Header: header, Body: newBodyReader(body), ContentLength: int64(len(body)),
 		GetBody: func() (io.ReadCloser, error) { return newBodyReader(body), nil },
 	}).WithContext(limited)
+	_, span := tracing.Start(ctx, http.MethodPost, trace.SpanKindClient)
 	resp, err := p.transport.RoundTrip(req)
 	if err != nil {
+		endSpan(span, 0)
 		return Answer{}, classifyError(ctx, err)
 	}
+	endSpan(span, resp.StatusCode)
 	defer resp.Body.Close()
 	// At the timeout the transport hangs up, but it may still return a response that arrives just then.
 	if err := limited.Err(); err != nil {

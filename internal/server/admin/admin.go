@@ -31,6 +31,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -62,6 +63,7 @@ type Deps struct {
 	Webhooks *webhook.Webhooks
 	Events   *event.Store
 	Limits   *admission.Limiter
+	Usage    *usage.Usage
 	Egress   *egress.Egress
 	Seal     *seal.Sealer
 	Control  *switches.Control
@@ -103,6 +105,7 @@ func New(d Deps) (*Admin, error) {
 		Draining: d.Draining, Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now, Local: nil,
 	})
 	a.orgRoutes()
+	a.usageRoutes()
 	a.accessRoutes()
 	a.operatorRoutes()
 	a.invitationRoutes()

@@ -183,6 +183,7 @@ var nav = []group{
 		{file: "adr/0034-kubernetes.md"},
 		{file: "adr/0035-releases.md"},
 		{file: "adr/0037-one-vm.md"},
+		{file: "adr/0039-traces.md"},
 		{file: "adr/0041-redis-terms.md"},
 	}},
 }

@@ -132,7 +132,7 @@ func (t *Table) checkLimits(ctx context.Context, call *Call) error {
 	}
 	for range staleTries {
 		p := call.Identity.Principal
-		d, err := t.deps.Admit.Admit(ctx, admission.Call{
+		d, err := t.traceAdmission(ctx, admission.Call{
 			Org: p.Org.ID, Account: call.Account, Quota: call.terms.Quota, Epoch: p.Org.Epoch, Limits: &p.Org.Limits,
 			Started: call.Origin.Started, ReadAt: p.ReadAt(),
 		})

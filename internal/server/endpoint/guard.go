@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -308,9 +309,9 @@ func (t *Table) record(call *Call) {
 	if rec.Status == 0 {
 		rec.Status = http.StatusOK
 	}
-	t.deps.Metrics.observe(operation, rec.Status, call.outcome.problem, took)
+	t.deps.Metrics.observe(r.Context(), operation, rec.Status, call.outcome.problem, took)
 	if call.outcome.upstream > 0 {
-		t.deps.Metrics.overhead.Observe(max(0, took-call.outcome.upstream).Seconds())
+		tracing.Observe(r.Context(), t.deps.Metrics.overhead, max(0, took-call.outcome.upstream).Seconds())
 	}
 	if call.terms.Name != "" {
 		operation = call.terms.Name

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"sync"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 )
 
 // Metrics are the request metrics of one server. Operations are labels; ids never are.
@@ -81,8 +84,8 @@ func (m *Metrics) observeDoor(limit, inside, waiting int) {
 	m.waiting.Set(float64(waiting))
 }
 
-// observe counts a request. problem is the code of the problem that answered it.
-func (m *Metrics) observe(operation string, status int, problem string, took time.Duration) {
+// observe counts a request, whose trace is in ctx. problem is the code of the problem that answered it.
+func (m *Metrics) observe(ctx context.Context, operation string, status int, problem string, took time.Duration) {
 	key := seriesKey{operation, status}
 	found, ok := m.cache.Load(key)
 	if !ok {
@@ -90,7 +93,7 @@ func (m *Metrics) observe(operation string, status int, problem string, took tim
 	}
 	one, _ := found.(measures)
 	one.requests.Inc()
-	one.duration.Observe(took.Seconds())
+	tracing.Observe(ctx, one.duration, took.Seconds())
 	if status >= http.StatusInternalServerError {
 		m.failures.WithLabelValues(problem).Inc()
 	}

@@ -112,3 +112,22 @@ DO UPDATE SET calls = usage_series.calls + excluded.calls, limited = usage_serie
         SELECT coalesce(array_agg(coalesce(usage_series.took[i], 0) + coalesce(excluded.took[i], 0) ORDER BY i), '{}')
         FROM generate_series(1, greatest(cardinality(usage_series.took), cardinality(excluded.took))) AS c (i)
     );
+
+-- name: Days :many
+-- A day whose hours have been rolled up has one row instead of 24; the sums are the same.
+SELECT u.org_id, u.day::timestamptz AS day, sum(u.calls)::bigint AS calls, sum(u.failed)::bigint AS failed, sum(u.rate_limited)::bigint AS rate_limited,
+    sum(u.accounts)::bigint AS accounts, sum(u.received)::bigint AS events_received, sum(u.streamed)::bigint AS streamed, sum(u.delivered)::bigint AS delivered,
+    sum(u.undelivered)::bigint AS undelivered, sum(u.bytes_sent)::bigint AS sent, sum(u.bytes_received)::bigint AS received
+FROM (
+    SELECT h.org_id, date_trunc('day', h.hour, 'UTC') AS day, sum(h.calls) AS calls, coalesce(sum(h.calls) FILTER (WHERE h.outcome = 'failed'), 0) AS failed,
+        coalesce(sum(h.calls) FILTER (WHERE h.outcome = 'rate_limited'), 0) AS rate_limited, count(DISTINCT nullif(h.account_id, '')) AS accounts,
+        0 AS received, 0 AS streamed, 0 AS delivered, 0 AS undelivered, 0 AS bytes_sent, 0 AS bytes_received
+    FROM usage_hour h WHERE h.org_id = ANY (@org_ids::text[]) AND h.hour >= @since AND h.hour < @until GROUP BY 1, 2
+    UNION ALL
+    SELECT e.org_id, date_trunc('day', e.hour, 'UTC'), 0, 0, 0, 0, sum(e.received), sum(e.streamed), sum(e.delivered), sum(e.failed), 0, 0
+    FROM usage_event e WHERE e.org_id = ANY (@org_ids::text[]) AND e.hour >= @since AND e.hour < @until GROUP BY 1, 2
+    UNION ALL
+    SELECT b.org_id, date_trunc('day', b.hour, 'UTC'), 0, 0, 0, 0, 0, 0, 0, 0, sum(b.sent), sum(b.received)
+    FROM usage_bytes b WHERE b.org_id = ANY (@org_ids::text[]) AND b.hour >= @since AND b.hour < @until GROUP BY 1, 2
+) u
+GROUP BY 1, 2 ORDER BY 1, 2;

@@ -49,7 +49,7 @@ func required(p param) param {
 	return p
 }
 
-// commands are all commands but login and logout, in the order of the help.
+// commands are all commands but login, logout and usage.
 var commands = slices.Concat(service, organisations, traffic, work)
 
 var service = []command{
@@ -314,23 +314,23 @@ var traffic = []command{
 		},
 		list: "lanes", empty: "No webhook matches.", note: "Webhooks by state: {counts}.",
 		columns: []string{
-			"organisation~=org.name", "account=accountId", "host~", "state", "reason", ">failures=failCount", "failing since=failingSince", "next=nextAttemptAt", "status=lastStatus",
+			"organisation~=org.name", "account=accountId", "host~", "state", "reason", ">failures=failCount", "next=nextAttemptAt", "status=lastStatus",
 			"error~=lastError", ">backlog",
 		},
 	},
 	{
 		use: "webhooks retry", operation: "retryLanes", method: http.MethodPost, path: "/admin/v1/webhooks/lanes/retry",
 		short: "Retry failing and disabled webhooks immediately", params: lanes("backoff", "disabled"),
-		example: "  stagedoor ops webhooks retry --state backoff --limit 1000", done: "Retrying {changed} webhooks of {orgs} organisations. More match: {more}.",
+		example: "  stagedoor ops webhooks retry --state backoff --limit 1000", done: "Retrying webhooks: {changed}, of organisations: {orgs}. More match: {more}.",
 	},
 	{
 		use: "webhooks pause", operation: "pauseLanes", method: http.MethodPost, path: "/admin/v1/webhooks/lanes/pause",
 		short: "Pause webhooks that are not up to date", long: "Pause webhooks that are not up to date. Their events stay in the store.",
-		params: lanes("lagging", "backoff", "draining"), done: "Paused {changed} webhooks of {orgs} organisations. More match: {more}.",
+		params: lanes("lagging", "backoff", "draining"), done: "Paused webhooks: {changed}, of organisations: {orgs}. More match: {more}.",
 	},
 	{
 		use: "webhooks resume", operation: "resumeLanes", method: http.MethodPost, path: "/admin/v1/webhooks/lanes/resume",
-		short: "Resume webhooks that an operator paused", params: lanes("paused"), done: "Resumed {changed} webhooks of {orgs} organisations. More match: {more}.",
+		short: "Resume webhooks that an operator paused", params: lanes("paused"), done: "Resumed webhooks: {changed}, of organisations: {orgs}. More match: {more}.",
 	},
 }
 

@@ -1,5 +1,10 @@
 package ops
 
+import (
+	"net/http"
+	"reflect"
+)
+
 // Row is a command as the test of the tables needs it.
 type Row struct {
 	Use, Operation, Method, Path, List, Intact, Data string
@@ -14,7 +19,7 @@ type Param struct {
 	Values   []string
 }
 
-// Rows returns all commands but login and logout.
+// Rows returns all commands but login and logout, which change only this machine.
 func Rows() []Row {
 	var rows []Row
 	for _, c := range commands {
@@ -35,5 +40,12 @@ func Rows() []Row {
 		}
 		rows = append(rows, r)
 	}
-	return rows
+	export := Row{Use: "usage", Operation: "listUsageDays", Method: http.MethodGet, Path: usagePath, List: "days"}
+	for _, to := range usageSends {
+		export.Params = append(export.Params, Param{Name: to, To: to})
+	}
+	for _, member := range reflect.VisibleFields(reflect.TypeFor[usageDay]()) {
+		export.Columns = append(export.Columns, member.Tag.Get("json"))
+	}
+	return append(rows, export)
 }

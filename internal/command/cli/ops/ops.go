@@ -31,7 +31,7 @@ var about = map[string]string{
 
 // Commands returns the group ops.
 func Commands(app *core.App) []*cobra.Command {
-	group := core.Group("ops", "Operate the service", login(app), logout(app))
+	group := core.Group("ops", "Operate the service", login(app), logout(app), usage(app))
 	group.Long = `Operate the service. These commands do what operators can do in their console.
 
 They call the admin API on the operators' listener, which customers cannot reach, with an operator token. The first of

@@ -205,9 +205,11 @@ func mapCell(members map[string]any) output.Cell {
 		}
 		words = append(words, name)
 	}
-	raw, err := json.Marshal(members)
-	if err != nil || len(words) == 0 {
+	var raw strings.Builder
+	encoder := json.NewEncoder(&raw)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(members); err != nil || len(words) == 0 {
 		return output.Cell{Text: "–", Tone: output.Faint}
 	}
-	return output.Cell{Text: strings.Join(words, ", "), Raw: string(raw)}
+	return output.Cell{Text: strings.Join(words, ", "), Raw: strings.TrimSpace(raw.String())}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 )
 
@@ -45,6 +47,7 @@ func Run(t *testing.T, newLog func(t *testing.T) Fixture) {
 		"a closed reader returns ErrClosed":                   testCase.closed,
 		"the records of a batcher are in order":               testCase.batches,
 		"stored entries are trimmed, no others":               testCase.trimmed,
+		"traced records keep their contexts":                  testCase.traced,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -433,6 +436,59 @@ func (t testCase) trimmed() {
 		t.Fatal(err)
 	}
 	expectNoMore(t.T, log, open(t.T, log, map[int]uint64{1: 0}), 1)
+}
+
+// traced publishes records of which some are traced, more than fit into the headers of an entry.
+func (t testCase) traced() {
+	log := t.Open()
+	b := eventlog.NewBatcher(log)
+	const records = 300
+	contextOf := func(i int) trace.SpanContext {
+		return trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: trace.TraceID{1, byte(i >> 8), byte(i)}, SpanID: trace.SpanID{2, byte(i)}, TraceFlags: trace.TraceFlags(i % 2), Remote: true,
+		})
+	}
+	for i := range records {
+		if err := b.Add(trace.ContextWithRemoteSpanContext(t.Context(), contextOf(i)), 1, text("%d", i), func(error) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t.T, log, map[int]uint64{1: 0})
+	for found, traces := 0, 0; found < records || traces == 0; {
+		list, err := r.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			var numbers []string
+			for record := range eventlog.SplitBatch(e.Data) {
+				numbers = append(numbers, string(record))
+			}
+			found += len(numbers)
+			traces += len(e.Traces)
+			if len(e.Traces) != min(64, len(sampledOf(numbers))) {
+				t.Errorf("an entry of %d records has %d traces", len(numbers), len(e.Traces))
+			}
+			for _, of := range e.Traces {
+				if i, _ := strconv.Atoi(numbers[of.Record]); i%2 == 0 || !of.Context.Equal(contextOf(i)) {
+					t.Errorf("record %d has the context %v", i, of.Context)
+				}
+			}
+		}
+	}
+}
+
+// sampledOf returns the records of traced that are sampled: the odd ones.
+func sampledOf(numbers []string) (list []string) {
+	for _, text := range numbers {
+		if i, _ := strconv.Atoi(text); i%2 == 1 {
+			list = append(list, text)
+		}
+	}
+	return list
 }
 
 func (t testCase) batches() {

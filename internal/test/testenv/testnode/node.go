@@ -69,7 +69,7 @@ type Setup struct {
 	RedisTimeout time.Duration
 	DrainDelay   time.Duration
 	// Log gets all log lines, including debug. By default, the last warnings are printed if the test fails. OTLP is the
-	// address for traces.
+	// address for traces; a test that sets it cannot be parallel. Only Nodes uses it, not Processes.
 	Log  io.Writer
 	OTLP string
 	// Signup is open or closed, as in STAGEDOOR_SIGNUP. Default: closed. OIDC has issuer, client and secret of an
@@ -164,6 +164,9 @@ type Node struct {
 func Nodes(t testing.TB, n int, s Setup) []*Node {
 	t.Helper()
 	s = s.withDefaults(t)
+	if s.OTLP != "" {
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.OTLP) // the exporter reads the environment
+	}
 	nodes := make([]*Node, n)
 	for i := range nodes {
 		nodes[i] = startInProcess(t, i, s)

@@ -88,7 +88,7 @@ WITH place AS (
     ON CONFLICT (bucket) DO UPDATE SET last = b.last + 1
     RETURNING b.last
 )
-INSERT INTO eventlog_entry (bucket, seq, id, data) SELECT $1, place.last, $2, $3 FROM place
+INSERT INTO eventlog_entry (bucket, seq, id, data, traces) SELECT $1, place.last, $2, $3, $4::text[] FROM place
 ON CONFLICT (bucket, id) DO NOTHING
 `
 
@@ -96,12 +96,18 @@ type PublishParams struct {
 	Bucket int32
 	ID     string
 	Data   []byte
+	Traces []string
 }
 
 // The row of the bucket is locked until the commit, so positions become visible in order.
 // A duplicate id is not stored but uses up a position.
 func (q *Queries) Publish(ctx context.Context, arg PublishParams) (int64, error) {
-	result, err := q.db.Exec(ctx, publish, arg.Bucket, arg.ID, arg.Data)
+	result, err := q.db.Exec(ctx, publish,
+		arg.Bucket,
+		arg.ID,
+		arg.Data,
+		arg.Traces,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -109,16 +115,16 @@ func (q *Queries) Publish(ctx context.Context, arg PublishParams) (int64, error)
 }
 
 const read = `-- name: Read :many
-SELECT found.bucket, found.seq, found.data
+SELECT found.bucket, found.seq, found.data, coalesce(found.traces, '{}')::text[] AS traces
 FROM (
-    SELECT e.bucket, e.seq, e.data, e.seq - wanted.behind AS turn,
+    SELECT e.bucket, e.seq, e.data, e.traces, e.seq - wanted.behind AS turn,
            sum(length(e.data)) OVER (ORDER BY e.seq - wanted.behind, e.bucket) - length(e.data) AS before
     FROM (
         SELECT b.bucket, ($1::bigint[])[array_position($2::integer[], b.bucket)] AS behind
         FROM eventlog_bucket b WHERE b.bucket = ANY ($2::integer[])
     ) AS wanted
     CROSS JOIN LATERAL (
-        SELECT x.bucket, x.seq, x.data FROM eventlog_entry x
+        SELECT x.bucket, x.seq, x.data, x.traces FROM eventlog_entry x
         WHERE x.bucket = wanted.bucket AND x.seq > wanted.behind ORDER BY x.seq LIMIT $3::integer
     ) AS e
 ) AS found
@@ -138,6 +144,7 @@ type ReadRow struct {
 	Bucket int32
 	Seq    int64
 	Data   []byte
+	Traces []string
 }
 
 // Takes entries of all buckets in turn, so that a busy bucket does not delay the others.
@@ -155,7 +162,12 @@ func (q *Queries) Read(ctx context.Context, arg ReadParams) ([]ReadRow, error) {
 	var items []ReadRow
 	for rows.Next() {
 		var i ReadRow
-		if err := rows.Scan(&i.Bucket, &i.Seq, &i.Data); err != nil {
+		if err := rows.Scan(
+			&i.Bucket,
+			&i.Seq,
+			&i.Data,
+			&i.Traces,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

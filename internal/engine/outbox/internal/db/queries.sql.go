@@ -15,8 +15,8 @@ import (
 )
 
 const add = `-- name: Add :exec
-INSERT INTO outbox (org_id, id, account_id, kind, data, at, bucket, of_user_id, reference_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO outbox (org_id, id, account_id, kind, data, at, bucket, of_user_id, reference_id, traceparent)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10::text, ''))
 `
 
 type AddParams struct {
@@ -29,6 +29,7 @@ type AddParams struct {
 	Bucket      pgtype.Int2
 	OfUserID    string
 	ReferenceID string
+	Traceparent string
 }
 
 func (q *Queries) Add(ctx context.Context, arg AddParams) error {
@@ -42,12 +43,13 @@ func (q *Queries) Add(ctx context.Context, arg AddParams) error {
 		arg.Bucket,
 		arg.OfUserID,
 		arg.ReferenceID,
+		arg.Traceparent,
 	)
 	return err
 }
 
 const after = `-- name: After :many
-SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at FROM outbox
+SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at, coalesce(traceparent, '') AS traceparent FROM outbox
 WHERE org_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
 `
 
@@ -67,6 +69,7 @@ type AfterRow struct {
 	ReferenceID string
 	Data        json.RawMessage
 	At          time.Time
+	Traceparent string
 }
 
 func (q *Queries) After(ctx context.Context, arg AfterParams) ([]AfterRow, error) {
@@ -88,6 +91,7 @@ func (q *Queries) After(ctx context.Context, arg AfterParams) ([]AfterRow, error
 			&i.ReferenceID,
 			&i.Data,
 			&i.At,
+			&i.Traceparent,
 		); err != nil {
 			return nil, err
 		}
@@ -192,7 +196,7 @@ func (q *Queries) Taken(ctx context.Context, seqs []int64) (int64, error) {
 }
 
 const waiting = `-- name: Waiting :many
-SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at FROM outbox
+SELECT org_id AS org, id, seq, account_id AS account, kind, of_user_id, reference_id, data, at, coalesce(traceparent, '') AS traceparent FROM outbox
 WHERE bucket = ANY ($1::smallint[]) ORDER BY seq LIMIT $2
 `
 
@@ -211,6 +215,7 @@ type WaitingRow struct {
 	ReferenceID string
 	Data        json.RawMessage
 	At          time.Time
+	Traceparent string
 }
 
 // tenant: the owner of a bucket takes the events of all orgs in it
@@ -233,6 +238,7 @@ func (q *Queries) Waiting(ctx context.Context, arg WaitingParams) ([]WaitingRow,
 			&i.ReferenceID,
 			&i.Data,
 			&i.At,
+			&i.Traceparent,
 		); err != nil {
 			return nil, err
 		}
