@@ -16,6 +16,7 @@ import (
 
 	"github.com/stagedoor/stagedoor"
 	"github.com/stagedoor/stagedoor/docs"
+	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
@@ -76,7 +77,11 @@ var action = regexp.MustCompile(`\{\{[^{}]*\}\}`)
 func describeMetrics(t *testing.T) (labels map[string][]string, meaning map[string]string) {
 	t.Helper()
 	// Metrics of proxies have a region, so there must be a proxy.
-	node := testnode.Nodes(t, 1, testnode.Setup{Egress: secret.New("us=http://127.0.0.1:9")})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{
+		Egress: secret.New("us=http://127.0.0.1:9"),
+		// So must the receiver of the audit stream.
+		Configure: func(c *config.Config) { c.AuditStream = "file:" + filepath.Join(t.TempDir(), "audit.jsonl") },
+	})[0]
 	labels, meaning = map[string][]string{}, map[string]string{}
 	all := make(chan *prometheus.Desc)
 	go func() {

@@ -121,7 +121,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 	t, a := p.tenants, p.accounts
 	var reference *docs.Docs
 	public, err := api.New(api.Deps{
-		Config: api.Config{PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Regions: n.cfg.Regions},
+		Config: api.Config{PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Regions: p.platforms.regions, RegionsGrow: n.cfg.EgressFile != ""},
 		Orgs:   t.orgs, Keys: t.keys, Members: t.members, Audit: t.audit, Limits: t.limits, Usage: t.usage,
 		Journal: t.requestLog, Idempotency: t.idempotency,
 		Accounts: a.accounts, Connects: a.connects, Sessions: a.sessions, Links: a.links, Health: a.health,
@@ -164,7 +164,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 	})
 	// The documentation describes the platform of the sandbox, which every reader can try.
 	reference, err = docs.New(docs.Deps{
-		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Log: n.log, Now: n.clock.Now,
+		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Plans: t.plans, Log: n.log, Now: n.clock.Now,
 	})
 	return public, reference, err
 }
@@ -182,7 +182,7 @@ func newAdmin(n *Node, p parts, from client) (*admin.Admin, error) {
 			},
 		},
 		Operators: p.operators.people, Client: identity,
-		DB: p.engines.db, Jobs: p.engines.jobs, Seal: t.sealer, Orgs: t.orgs, Keys: t.keys, Members: t.members,
+		DB: p.engines.db, Jobs: p.engines.jobs, Seal: t.sealer, Plans: t.plans, Orgs: t.orgs, Keys: t.keys, Members: t.members,
 		Limits: t.limits, Usage: t.usage, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks, Events: p.events.store,
 		Egress: p.platforms.egress, Control: p.operators.switches, Fleet: p.operators.fleet, Site: web.Dist(),
 		Metrics: endpoint.NewMetrics(n.registry, "admin"), Tracer: p.engines.tracer(),

@@ -220,6 +220,9 @@ export function answers({ rows = 60, off = false, whole = false, role = 'owner',
             },
           ],
     }),
+    '/admin/v1/plans': () => ({
+      plans: ['sandbox', 'starter', 'growth', 'scale'].map((name) => ({ name, limits: { callsPerMinute: 600 } })),
+    }),
     '/admin/v1/orgs': list(
       'orgs',
       org,

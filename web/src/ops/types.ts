@@ -18,6 +18,10 @@ export interface Node {
   startedAt: string
   seenAt: string
 }
+export interface Plan {
+  name: string
+  limits: Record<string, number>
+}
 export interface OrgRef {
   id: string
   name: string
