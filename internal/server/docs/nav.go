@@ -185,5 +185,7 @@ var nav = []group{
 		{file: "adr/0037-one-vm.md"},
 		{file: "adr/0039-traces.md"},
 		{file: "adr/0041-redis-terms.md"},
+		{file: "adr/0043-settings-files.md"},
+		{file: "adr/0044-audit-stream.md"},
 	}},
 }
