@@ -64,6 +64,15 @@ var dashboards = []dashboard{
 			{"Overload", "Requests that nodes refused because they were overloaded, and those that wait.", "reqps", []line{
 				rate("stagedoor_http_shed_total", "", "refused"), gauge("stagedoor_http_waiting", "", "waiting"),
 			}},
+			{"Audit stream", "Age of the oldest audit entry that was not streamed, entries that were, and failed tries.", "short", []line{
+				highest("stagedoor_audit_stream_lag_seconds", "", "seconds"), rate("stagedoor_audit_stream_entries_total", "", "entries"),
+				{"sum(increase(stagedoor_audit_stream_failures_total{OF}[$__rate_interval]))", "failures"},
+			}},
+			{"Settings files", "Files that nodes cannot use as they are, changes that nodes have noticed, and organisations whose plan is not in the file of plans.", "short", []line{
+				gauge("stagedoor_config_file_refused", "setting", "refused: {{setting}}"),
+				{"sum by (setting, outcome) (increase(stagedoor_config_file_changes_total{OF}[$__rate_interval]))", "{{setting}} {{outcome}}"},
+				highest("stagedoor_orgs_unlisted_plan", "plan", "plan {{plan}} is missing"),
+			}},
 		}},
 	}},
 	{"calls", "calls and platforms", []row{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
@@ -12,8 +13,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
+	"github.com/stagedoor/stagedoor/internal/engine/configfile"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -24,12 +27,14 @@ import (
 
 // platforms are the creator platforms and the connections to them.
 type platforms struct {
-	egress   *egress.Egress
+	egress *egress.Egress
+	// regions returns the regions that an account can have; the first is the default.
+	regions  func() []string
 	sandbox  *sandboxapi.Client
 	registry registry.Registry
 }
 
-func newPlatforms(n *Node, op operators) (platforms, error) {
+func newPlatforms(ctx context.Context, n *Node, op operators) (platforms, error) {
 	control := sandboxapi.New(n.cfg.SandboxURL)
 	n.onClose(control.Close)
 	leaving, err := n.cfg.EgressConfig()
@@ -38,6 +43,17 @@ func newPlatforms(n *Node, op operators) (platforms, error) {
 	}
 	out := egress.New(egress.Deps{Config: leaving, Registry: n.registry, Starved: n.load.Starved, Log: n.log, Now: clock.Now})
 	n.onClose(out.Close)
+	if n.cfg.EgressFile != "" {
+		if err := n.files.Add(ctx, configfile.File{Setting: "STAGEDOOR_EGRESS_FILE", Path: n.cfg.EgressFile, Apply: func(_ context.Context, content []byte) error {
+			list, err := egress.ParseRegions(secret.New(string(content)))
+			if err == nil {
+				out.Reload(list)
+			}
+			return err
+		}}); err != nil {
+			return platforms{}, err
+		}
+	}
 	n.loop("egress", out.Run)
 	op.switches.Watch(func(s switches.State) {
 		drained, off := map[string]bool{}, map[string]bool{}
@@ -63,7 +79,24 @@ func newPlatforms(n *Node, op operators) (platforms, error) {
 	if err != nil {
 		return platforms{}, fmt.Errorf("STAGEDOOR_PLATFORMS: %w", err)
 	}
-	return platforms{egress: out, sandbox: control, registry: all}, nil
+	return platforms{egress: out, regions: n.regionsWith(out), sandbox: control, registry: all}, nil
+}
+
+// regionsWith returns the regions that an account can have: those of the settings, and those that the file of proxies has
+// in addition.
+func (n *Node) regionsWith(out *egress.Egress) func() []string {
+	return func() []string {
+		list := slices.Clone(n.cfg.Regions)
+		if n.cfg.EgressFile == "" {
+			return list
+		}
+		for _, name := range out.Regions() {
+			if !slices.Contains(list, name) {
+				list = append(list, name)
+			}
+		}
+		return list
+	}
 }
 
 // accounts are the services for connected accounts: sign-in, state, probes.
@@ -78,7 +111,7 @@ type accounts struct {
 func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev events) accounts {
 	list := account.New(account.Deps{
 		Config: account.Config{
-			Regions: n.cfg.Regions, SignOutTimeout: 5 * time.Second, Listens: true,
+			Regions: p.regions, SignOutTimeout: 5 * time.Second, Listens: true,
 		},
 		DB: eng.db, Orgs: t.orgs, Audit: t.audit, Outbox: t.outbox, Seal: t.sealer, Limits: t.limits, Bus: eng.bus,
 		Platforms: p.registry.Get,
@@ -91,12 +124,12 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		return eng.bus.Subscribe(ctx, account.SessionPattern, list.Heard)
 	})
 	sessions := link.New(link.Deps{
-		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: t.sealer, Regions: n.cfg.Regions, Now: n.clock.Now,
+		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: t.sealer, Regions: p.regions, Now: n.clock.Now,
 	})
 	connects := connect.New(connect.Deps{
 		Config: connect.Config{
 			PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Process: n.process,
-			Regions: n.cfg.Regions,
+			Regions: p.regions,
 		},
 		DB: eng.db, Orgs: t.orgs, Accounts: list, Seal: t.sealer, Limits: t.limits, Audit: t.audit, Outbox: t.outbox,
 		Jobs: eng.jobs, Bus: eng.bus, Egress: p.egress, Hosted: sessions, Events: ev.store, Switches: op.switches,

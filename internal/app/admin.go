@@ -33,7 +33,7 @@ func (c *commands) admin() *cobra.Command {
 	letters := &cobra.Command{Use: "dead-letters", Short: "Events that could not be stored"}
 	letters.AddCommand(c.lettersList(), c.letterChange("requeue", "Store one again", http.MethodPost, "/requeue"),
 		c.letterChange("delete", "Delete one", http.MethodDelete, ""))
-	admin.AddCommand(org, key, letters, c.nodes(), c.auditVerify())
+	admin.AddCommand(org, key, letters, c.plans(), c.nodes(), c.auditVerify())
 	return admin
 }
 
@@ -72,7 +72,7 @@ func (c *commands) orgCreate() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "", "name of the organisation")
-	f.StringVar(&plan, "plan", "starter", "sandbox, starter, growth or scale")
+	f.StringVar(&plan, "plan", "starter", "one of those that stagedoord admin plans lists")
 	f.StringVar(&environment, "environment", "live", "sandbox or live")
 	f.StringVar(&email, "email", "", "contact address")
 	f.StringArrayVar(&limits, "limit", nil, "override of a limit, for example callsPerMinute=50; repeatable")
@@ -140,7 +140,7 @@ func (c *commands) orgUpdate() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "", "new name")
-	f.StringVar(&plan, "plan", "", "sandbox, starter, growth or scale")
+	f.StringVar(&plan, "plan", "", "one of those that stagedoord admin plans lists")
 	f.StringVar(&email, "email", "", "new contact address")
 	f.StringArrayVar(&limits, "limit", nil, "override of a limit, for example callsPerMinute=50; replaces all overrides; repeatable")
 	f.BoolVar(&suspend, "suspend", false, "suspend the organisation: all its keys stop working")
@@ -229,6 +229,15 @@ func (c *commands) letterChange(name, short, method, path string) *cobra.Command
 		Use: name + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.callAndShow(cmd.Context(), method, "/admin/v1/dead-letters/"+url.PathEscape(args[0])+path, nil)
+		},
+	}
+}
+
+func (c *commands) plans() *cobra.Command {
+	return &cobra.Command{
+		Use: "plans", Short: "List the plans that organisations can have", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.callAndShow(cmd.Context(), http.MethodGet, "/admin/v1/plans", nil)
 		},
 	}
 }

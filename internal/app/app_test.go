@@ -89,7 +89,7 @@ func TestAdminCommands(t *testing.T) {
 	for _, args := range [][]string{
 		{"admin", "org", "list", "--limit", "1"}, {"admin", "org", "show", id}, {"admin", "org", "update", id, "--plan", "growth"},
 		{"admin", "org", "update", id, "--suspend", "--reason", "unpaid"}, {"admin", "org", "update", id, "--resume"},
-		{"admin", "key", "issue", id, "--scope", "me:read"}, {"admin", "nodes"},
+		{"admin", "key", "issue", id, "--scope", "me:read"}, {"admin", "nodes"}, {"admin", "plans"},
 	} {
 		code, stdout, stderr := run(t, environ, args...)
 		if code != 0 || !json.Valid([]byte(stdout)) {

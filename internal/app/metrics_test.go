@@ -16,6 +16,7 @@ import (
 
 	"github.com/stagedoor/stagedoor"
 	"github.com/stagedoor/stagedoor/docs"
+	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
@@ -67,6 +68,7 @@ var notMetrics = []string{
 	"stagedoor_before_",  // the databases that a restore keeps, in operations/one-vm.md
 	"stagedoor_restored", // the database of the drill in operations/backup-and-restore.md
 	"stagedoor_verify",   // the helper in verify/python
+	"stagedoor_calls", "stagedoor_active", "stagedoor_events", "stagedoor_bytes", // meters of usage for billing, in operators.md
 }
 
 // action matches an action of a template of the chart.
@@ -76,7 +78,11 @@ var action = regexp.MustCompile(`\{\{[^{}]*\}\}`)
 func describeMetrics(t *testing.T) (labels map[string][]string, meaning map[string]string) {
 	t.Helper()
 	// Metrics of proxies have a region, so there must be a proxy.
-	node := testnode.Nodes(t, 1, testnode.Setup{Egress: secret.New("us=http://127.0.0.1:9")})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{
+		Egress: secret.New("us=http://127.0.0.1:9"),
+		// So must the receiver of the audit stream.
+		Configure: func(c *config.Config) { c.AuditStream = "file:" + filepath.Join(t.TempDir(), "audit.jsonl") },
+	})[0]
 	labels, meaning = map[string][]string{}, map[string]string{}
 	all := make(chan *prometheus.Desc)
 	go func() {

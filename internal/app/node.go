@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/load"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
+	"github.com/stagedoor/stagedoor/internal/engine/configfile"
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -40,6 +41,8 @@ type Node struct {
 	// load measures the node's own delay.
 	load  *load.Meter
 	loops []func(context.Context) error
+	// files are the settings that take effect when their file changes.
+	files *configfile.Files
 
 	// The parts that Run and the internal listener use. build sets them last.
 	engines   engines
@@ -71,6 +74,8 @@ func NewNode(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, e
 		Help: "How long nine of ten pieces of work waited for a processor at most, in the last tenth of a second.",
 	}, func() float64 { return n.load.Delay().Seconds() })
 	n.loop("load", n.load.Run)
+	n.files = configfile.New(configfile.Deps{Registry: n.registry, Log: n.log})
+	n.loop("settings files", n.files.Run)
 	if err := n.build(ctx); err != nil {
 		n.Close()
 		return nil, err
@@ -92,10 +97,13 @@ func (n *Node) build(ctx context.Context) error {
 	auditLog := audit.New(eng.db, sealer, n.clock.Now)
 	n.loop("audit key", func(ctx context.Context) error { return auditLog.LoadKey(ctx, n.log) })
 	operators := newOperators(n, eng, auditLog)
-	tenants := newTenants(n, eng, sealer, auditLog, operators)
+	tenants, err := newTenants(ctx, n, eng, sealer, auditLog, operators)
+	if err != nil {
+		return err
+	}
 	addKeyringCheck(n, eng, tenants)
 	addRoleCheck(n, eng)
-	platforms, err := newPlatforms(n, operators)
+	platforms, err := newPlatforms(ctx, n, operators)
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 	t, a := p.tenants, p.accounts
 	var reference *docs.Docs
 	public, err := api.New(api.Deps{
-		Config: api.Config{PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Regions: n.cfg.Regions},
+		Config: api.Config{PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Regions: p.platforms.regions, RegionsGrow: n.cfg.EgressFile != ""},
 		Orgs:   t.orgs, Keys: t.keys, Members: t.members, Audit: t.audit, Limits: t.limits, Usage: t.usage,
 		Journal: t.requestLog, Idempotency: t.idempotency,
 		Accounts: a.accounts, Connects: a.connects, Sessions: a.sessions, Links: a.links, Health: a.health,
@@ -133,7 +133,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 		Invoke:      p.calls.invoker, Transfers: p.calls.transfers, Platforms: p.platforms.registry, Sandbox: p.platforms.sandbox,
 		Events: eventsapi.Deps{
 			Streams: p.delivery.streams, Permit: t.suspensions.Permit, Store: p.events.store, Kinds: p.events.kinds,
-			Accounts: a.accounts, Meter: t.usage, Now: n.clock.Now,
+			Accounts: a.accounts, Meter: t.usage, Tracer: p.engines.tracer(), Now: n.clock.Now,
 		},
 		Webhooks: p.delivery.webhooks, Jobs: p.jobs,
 		Egress: p.platforms.egress, Control: p.operators.switches,
@@ -168,7 +168,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 	})
 	// The documentation describes the platform of the sandbox, which every reader can try.
 	reference, err = docs.New(docs.Deps{
-		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Log: n.log, Now: n.clock.Now,
+		PublicURL: n.cfg.PublicURL, OpenAPI: public.OpenAPI, Plans: t.plans, Log: n.log, Now: n.clock.Now,
 	})
 	return public, reference, err
 }
@@ -186,7 +186,7 @@ func newAdmin(n *Node, p parts, from client) (*admin.Admin, error) {
 			},
 		},
 		Operators: p.operators.people, Client: identity,
-		DB: p.engines.db, Jobs: p.engines.jobs, Seal: t.sealer, Orgs: t.orgs, Keys: t.keys, Members: t.members,
+		DB: p.engines.db, Jobs: p.engines.jobs, Seal: t.sealer, Plans: t.plans, Orgs: t.orgs, Keys: t.keys, Members: t.members,
 		Limits: t.limits, Usage: t.usage, Audit: t.audit, Accounts: p.accounts.accounts, Webhooks: p.delivery.webhooks,
 		Events: p.events.store, Egress: p.platforms.egress, Control: p.operators.switches, Fleet: p.operators.fleet,
 		Pulse: p.operators.pulse, Site: web.Dist(),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/configfile"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/operate/operator"
@@ -60,6 +61,7 @@ type tenants struct {
 	audit       *audit.Log
 	limits      *admission.Limiter
 	suspensions *org.Suspensions
+	plans       *org.Plans
 	orgs        *org.Orgs
 	outbox      *outbox.Outbox
 	keys        *apikey.Keys
@@ -77,7 +79,10 @@ const redisPatience = 10
 // logSettleTimeout bounds how long a reader of the request log waits for requests that this node has not written yet.
 const logSettleTimeout = 500 * time.Millisecond
 
-func newTenants(n *Node, eng engines, sealer *seal.Sealer, auditLog *audit.Log, op operators) tenants {
+func newTenants(
+	ctx context.Context, n *Node, eng engines, sealer *seal.Sealer, auditLog *audit.Log, op operators,
+) (tenants, error) {
+	plans := org.NewPlans()
 	limits := admission.New(admission.Deps{
 		Config: admission.Config{
 			Timeout: n.cfg.RedisTimeout, Patience: redisPatience * n.cfg.RedisTimeout, Process: n.process,
@@ -94,7 +99,7 @@ func newTenants(n *Node, eng engines, sealer *seal.Sealer, auditLog *audit.Log, 
 	eng.bus.OnConnect(suspensions.Wake)
 	n.loop("suspensions", suspensions.Run)
 	orgs := org.New(org.Deps{
-		DB: eng.db, Audit: auditLog, Jobs: eng.jobs, Announce: limits, Suspensions: suspensions, Refuse: n.refuseLive(eng), Now: n.clock.Now,
+		DB: eng.db, Plans: plans, Audit: auditLog, Jobs: eng.jobs, Announce: limits, Suspensions: suspensions, Refuse: n.refuseLive(eng), Now: n.clock.Now,
 	})
 	limits.SetEpochs(orgs)
 	events := outbox.New(eng.db, n.clock.Now)
@@ -102,6 +107,17 @@ func newTenants(n *Node, eng engines, sealer *seal.Sealer, auditLog *audit.Log, 
 		DB: eng.db, Orgs: orgs, Audit: auditLog, Outbox: events, Troubled: limits.Troubled, Now: n.clock.Now,
 	})
 	eng.bus.OnConnect(keys.Distrust)
+	if n.cfg.PlansFile != "" {
+		if err := n.files.Add(ctx, configfile.File{Setting: "STAGEDOOR_PLANS_FILE", Path: n.cfg.PlansFile, Apply: func(_ context.Context, content []byte) error {
+			if err := plans.Replace(content); err != nil {
+				return err
+			}
+			keys.Distrust() // Cached identities have the limits of their plan.
+			return nil
+		}}); err != nil {
+			return tenants{}, err
+		}
+	}
 	meter := usage.New(usage.Deps{DB: eng.db, Log: n.log, Now: n.clock.Now})
 	n.loop("usage", meter.Run)
 	requests := requestlog.New(requestlog.Deps{
@@ -110,10 +126,10 @@ func newTenants(n *Node, eng engines, sealer *seal.Sealer, auditLog *audit.Log, 
 	})
 	n.loop("request log", requests.Run)
 	return tenants{
-		audit: auditLog, limits: limits, suspensions: suspensions, orgs: orgs, outbox: events, keys: keys,
+		audit: auditLog, limits: limits, suspensions: suspensions, plans: plans, orgs: orgs, outbox: events, keys: keys,
 		members: member.New(member.Deps{DB: eng.db, Orgs: orgs, Keys: keys, Audit: auditLog, Now: n.clock.Now}),
 		usage:   meter, requestLog: requests,
 		idempotency: idempotency.New(idempotency.Deps{DB: eng.db, Seal: sealer}),
 		sealer:      sealer,
-	}
+	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stagedoor/stagedoor/internal/app/config"
+	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
@@ -105,6 +107,27 @@ func (c *collector) find(t *testing.T, node, name string, parent *exported, attr
 	return found[0]
 }
 
+// delivered returns the storing of a message that was sent to a stream and to a webhook; nil if there is none yet.
+func (c *collector) delivered() (stored *exported) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.spans {
+		if c.spans[i].Name != "send stream" || texts(c.spans[i].Attributes)["stagedoor.event.kind"] != "message" {
+			continue
+		}
+		of := c.spans[i].ParentSpanId
+		for j := range c.spans {
+			if c.spans[j].Name == "deliver webhook" && bytes.Equal(c.spans[j].ParentSpanId, of) {
+				at := slices.IndexFunc(c.spans, func(s exported) bool { return bytes.Equal(s.SpanId, of) })
+				if at >= 0 {
+					return &exported{c.spans[at].Span, c.spans[at].resource}
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // list describes all spans, for failures.
 func (c *collector) list() string {
 	var out strings.Builder
@@ -117,20 +140,22 @@ func (c *collector) list() string {
 
 // A collector shows the whole path, over nodes of three roles: a call with its admission and its request to the platform,
 // a sign-in with its job, and events of the platform and of the service from their origin to their delivery. No content,
-// cookie or key is exported, and neither platforms nor receivers get a context.
+// cookie or key is exported, and receivers get no context. Histograms show the trace as an exemplar.
 func TestATraceShowsTheWholePath(t *testing.T) {
 	const content = "canary-in-a-message"
 	c := newCollector(t)
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100") // milliseconds
 	var (
 		mu        sync.Mutex
-		delivered = map[string]bool{}
+		delivered = map[string]int{}
 		contexts  []string
+		stored    *exported // the storing of a message
 	)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		delivered[r.Header.Get("X-Webhook-Event")] = true
+		delivered[r.Header.Get("X-Webhook-Event")]++
 		contexts = append(contexts, r.Header.Get("Traceparent"))
 	}))
 	defer receiver.Close()
@@ -162,25 +187,59 @@ func TestATraceShowsTheWholePath(t *testing.T) {
 		})
 		path := "/v1/accounts/" + account
 		secrets = append(secrets, account)
-		for _, call := range []struct {
+		stream, err := http.NewRequestWithContext(t.Context(), http.MethodGet, api.URL+path+"/events", nil)
+		must.OK(t, err)
+		stream.Header.Set("Authorization", "Bearer "+owner.Key)
+		stream.Header.Set("Accept", "text/event-stream")
+		watched, err := http.DefaultTransport.RoundTrip(stream)
+		must.OK(t, err)
+		defer watched.Body.Close()
+		go func() { _, _ = io.Copy(io.Discard, watched.Body) }()
+		type request struct {
 			method, path string
 			body         map[string]any
 			status       int
-		}{
-			{http.MethodPut, path + "/webhook", map[string]any{"url": receiver.URL + "/hook"}, http.StatusOK},
-			{http.MethodPost, path + "/fans/list", map[string]any{"limit": 1}, http.StatusOK},
-			{http.MethodPost, "/v1/sandbox/accounts/" + account + "/fire_event", map[string]any{"event": "message", "data": map[string]any{"text": content}}, http.StatusAccepted},
-			{http.MethodPatch, path, map[string]any{"label": content}, http.StatusOK},
-		} {
+		}
+		send := func(call request) {
+			t.Helper()
 			if r := api.Call(t, call.method, call.path, owner.Key, call.body); r.Status != call.status {
 				t.Fatalf("%s %s: %d %s", call.method, call.path, r.Status, r.Body)
 			}
 		}
-		testenv.Await(t, "both events are delivered", func() bool {
+		for _, call := range []request{
+			{http.MethodPut, path + "/webhook", map[string]any{"url": receiver.URL + "/hook"}, http.StatusOK},
+			{http.MethodPost, path + "/fans/list", map[string]any{"limit": 1}, http.StatusOK},
+			{http.MethodPatch, path, map[string]any{"label": content}, http.StatusOK},
+		} {
+			send(call)
+		}
+		fire := request{
+			http.MethodPost, "/v1/sandbox/accounts/" + account + "/fire_event",
+			map[string]any{"event": "message", "data": map[string]any{"text": content}}, http.StatusAccepted,
+		}
+		fired := 0
+		// A stream that has just been opened may read its first events from the store, where they have no trace.
+		testenv.Await(t, "the events are delivered, one of them on the stream as soon as it is stored", func() bool {
 			mu.Lock()
-			defer mu.Unlock()
-			return delivered["message"] && delivered["account.updated"]
+			all, updated := delivered["message"] >= fired, delivered["account.updated"] > 0
+			mu.Unlock()
+			stored = c.delivered()
+			if all && stored == nil {
+				fired++
+				send(fire)
+			}
+			return updated && stored != nil
 		})
+		scrape, err := http.NewRequestWithContext(t.Context(), http.MethodGet, api.Internal+"/metrics", nil)
+		must.OK(t, err)
+		scrape.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+		metrics, err := testnode.Send(scrape)
+		must.OK(t, err)
+		for _, histogram := range []string{"stagedoor_http_request_duration_seconds", "stagedoor_call_duration_seconds", "stagedoor_platform_request_seconds"} {
+			if !regexp.MustCompile(`(?m)^` + histogram + `_bucket\{.* # \{.*trace_id="[0-9a-f]{32}".*\} `).Match(metrics.Body) {
+				t.Errorf("%s has no exemplar", histogram)
+			}
+		}
 	})
 	if t.Failed() {
 		return
@@ -204,12 +263,21 @@ func TestATraceShowsTheWholePath(t *testing.T) {
 	connect := c.find(t, "api", "POST /v1/connect/cookie", nil)
 	c.find(t, "worker", "process connect", connect)
 
-	frame := c.find(t, "listener", "send evt", nil, kind, "message")
+	message := texts(stored.Attributes)["messaging.message.id"]
+	at := slices.IndexFunc(c.spans, func(s exported) bool { return bytes.Equal(s.SpanId, stored.ParentSpanId) })
+	if at < 0 || message == "" {
+		t.Fatalf("the frame of %q is missing. All spans:\n%s", message, c.list())
+	}
+	frame := &c.spans[at]
+	if frame.Name != "send evt" || frame.resource["service.instance.id"] != "listener" || texts(frame.Attributes)[kind] != "message" {
+		t.Errorf("the event was caused by %s of the node %s", frame.Name, frame.resource["service.instance.id"])
+	}
 	if frame.Kind != spans.Span_SPAN_KIND_PRODUCER || len(frame.ParentSpanId) > 0 {
 		t.Errorf("the frame is a %s with the parent %x", frame.Kind, frame.ParentSpanId)
 	}
-	stored := c.find(t, "worker", "process evt", frame, kind, "message")
-	delivery := c.find(t, "worker", "deliver webhook", stored, kind, "message", "messaging.message.id", texts(stored.Attributes)["messaging.message.id"])
+	c.find(t, "worker", "process evt", frame, kind, "message", "messaging.message.id", message)
+	c.find(t, "api", "send stream", stored, kind, "message")
+	delivery := c.find(t, "worker", "deliver webhook", stored, kind, "message", "messaging.message.id", message)
 	c.find(t, "worker", http.MethodPost, delivery)
 
 	patched := c.find(t, "api", "PATCH /v1/accounts/{id}", nil)

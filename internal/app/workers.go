@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,9 +19,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
+	"github.com/stagedoor/stagedoor/internal/engine/logsink"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
 	"github.com/stagedoor/stagedoor/internal/jobs/orgexport"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/retention"
@@ -92,7 +96,7 @@ func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work 
 	n.loop("jobs", func(ctx context.Context) error { return runJobs(ctx, jobs, n.log) })
 	n.loop("work", work.Run)
 	counts := census.New(census.Deps{
-		DB: eng.db, Accounts: a.accounts, Attempts: a.connects, Jobs: work, Outbox: t.outbox, Log: n.log,
+		DB: eng.db, Orgs: t.orgs, Accounts: a.accounts, Attempts: a.connects, Jobs: work, Outbox: t.outbox, Log: n.log,
 	})
 	n.registry.MustRegister(counts)
 	n.loop("census", counts.Run)
@@ -104,6 +108,35 @@ func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work 
 	n.loop("audit", audit.NewKeeper(audit.KeeperDeps{
 		DB: eng.db, Audit: t.audit, File: n.cfg.AuditAnchors, CanKey: func() bool { return op.fleet.CanRead(fleet.FormatKeyed) },
 		Log: n.log,
+	}).Run)
+	return addAuditStream(n, eng)
+}
+
+// addAuditStream adds the stream of the audit logs to the operators' own collection of logs, if there is one.
+func addAuditStream(n *Node, eng engines) error {
+	target, err := n.cfg.AuditTarget()
+	if err != nil || target.Kind == "" {
+		return err
+	}
+	var roots *x509.CertPool
+	if n.cfg.AuditStreamCA != "" {
+		text, err := os.ReadFile(n.cfg.AuditStreamCA)
+		if err != nil {
+			return fmt.Errorf("STAGEDOOR_AUDIT_STREAM_CA_FILE: %w", err)
+		}
+		roots = x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(text) {
+			return errors.New("STAGEDOOR_AUDIT_STREAM_CA_FILE has no certificate")
+		}
+	}
+	client := egress.NewDirectTrusting(n.cfg.MayBeClear(target.Host), roots)
+	n.onClose(client.CloseIdleConnections)
+	n.loop("audit stream", audit.NewStreamer(audit.StreamerDeps{
+		DB: eng.db, Registry: n.registry, Log: n.log,
+		Sink: logsink.New(logsink.Deps{
+			Target: target, TokenFile: n.cfg.AuditStreamToken, Client: client,
+			Dial: egress.DialDirect(target.Address, target.Encrypted, roots), Host: n.cfg.Node,
+		}),
 	}).Run)
 	return nil
 }

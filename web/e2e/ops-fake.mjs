@@ -338,6 +338,9 @@ export function answers({
             },
           ],
     }),
+    '/admin/v1/plans': () => ({
+      plans: ['sandbox', 'starter', 'growth', 'scale'].map((name) => ({ name, limits: { callsPerMinute: 600 } })),
+    }),
     '/admin/v1/orgs': list(
       'orgs',
       org,

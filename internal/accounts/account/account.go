@@ -157,7 +157,7 @@ type sealer interface {
 // Config holds the settings.
 type Config struct {
 	// Regions lists the regions that an account can have.
-	Regions []string
+	Regions func() []string
 	// Listens means that nodes listen for events: an account whose platform has events is healthy only with a listener.
 	Listens bool
 	// SignOutTimeout bounds the request that ends the session on the platform when an account is disconnected.

@@ -123,8 +123,8 @@ func (s *Accounts) validate(c Change) error {
 	if c.Label != nil {
 		checkText(bad, "/label", *c.Label, MaxLabel)
 	}
-	if c.Region != nil && !slices.Contains(s.deps.Config.Regions, *c.Region) {
-		bad.At("/proxyCountry", "enum", "must be one of "+strings.Join(s.deps.Config.Regions, ", "))
+	if c.Region != nil && !slices.Contains(s.deps.Config.Regions(), *c.Region) {
+		bad.At("/proxyCountry", "enum", "must be one of "+strings.Join(s.deps.Config.Regions(), ", "))
 	}
 	if c.Metadata != nil {
 		CheckMetadata(bad, "/metadata", *c.Metadata)

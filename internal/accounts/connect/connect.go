@@ -40,7 +40,7 @@ type Config struct {
 	// Process identifies this run of this node; it is the holder of leases.
 	Process string
 	// Regions lists the regions that an account can have; the first is the default.
-	Regions []string
+	Regions func() []string
 }
 
 // Deps holds the dependencies of Connects.

@@ -122,13 +122,13 @@ func newFixture(t *testing.T, o options) *fixture {
 		platforms = registry.Of(append(platforms.All(), registry.Platform{Driver: drv, Catalog: &second, Sites: o.sites})...)
 	}
 	r.accounts = account.New(account.Deps{
-		Config: account.Config{Regions: regions, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
+		Config: account.Config{Regions: func() []string { return regions }, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
 		Seal: r.seal, Limits: limits, Bus: bus, Platforms: platforms.Get,
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
 	})
-	r.hosted = link.New(link.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: regions, Now: now})
+	r.hosted = link.New(link.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: func() []string { return regions }, Now: now})
 	r.connects = connect.New(connect.Deps{
-		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Regions: regions},
+		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Regions: func() []string { return regions }},
 		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox,
 		Jobs: jobs, Bus: bus,
 		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Sealer: r.seal, Seals: sealtest.Always, Log: log, Now: now}), Platforms: platforms,

@@ -58,7 +58,7 @@ func (c *Connects) locate(ctx context.Context, s *Start) (located, error) {
 	if err := checkKind(found.platform, s.Kind); err != nil {
 		return located{}, err
 	}
-	found.region = cmp.Or(s.Region, found.known.Region, c.deps.Config.Regions[0])
+	found.region = cmp.Or(s.Region, found.known.Region, c.deps.Config.Regions()[0])
 	if err := c.checkRegion(found.region); err != nil {
 		return located{}, err
 	}
@@ -105,9 +105,9 @@ func readKey(c *catalog.Catalog, s *Start) error {
 
 // checkRegion fails if a region is unknown, switched off or without a working proxy.
 func (c *Connects) checkRegion(region string) error {
-	if !slices.Contains(c.deps.Config.Regions, region) {
+	if !slices.Contains(c.deps.Config.Regions(), region) {
 		return problem.ValidationFailed.New("The region is unknown.").At("/proxy_country", "enum",
-			"must be one of "+strings.Join(c.deps.Config.Regions, ", "))
+			"must be one of "+strings.Join(c.deps.Config.Regions(), ", "))
 	}
 	if err := c.deps.Switches.Refuse(switches.Region(region)); err != nil {
 		return err

@@ -103,7 +103,7 @@ func (f *fixture) newTenant(name string, people ...string) tenant {
 	var made tenant
 	must.OK(f.t, f.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
 		made.Org, err = f.orgs.Create(ctx, tx, by, org.Draft{
-			Name: name, Plan: org.Scale, Environment: environment.Sandbox, ContactEmail: "ops@" + name + ".test",
+			Name: name, Plan: "scale", Environment: environment.Sandbox, ContactEmail: "ops@" + name + ".test",
 		})
 		return err
 	}))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // every is the interval between two counts. A count reads all rows of accounts.
@@ -32,13 +34,17 @@ var (
 	attempts     = desc("connect_attempts_open", "Connect attempts that have not ended, by state.", "state")
 	jobs         = desc("jobs_open", "Jobs that have not ended, by kind and state.", "kind", "state")
 	tasks        = desc("queue_tasks", "Tasks of the workers that have not ended, by queue and state.", "queue", "state")
+	unlisted     = desc("orgs_unlisted_plan", "Organisations with a plan that is not offered any more, by plan. They have the limits of the plan sandbox.", "plan")
 	outboxEvents = desc("outbox_events", "Events of the service itself that are not in the event store yet.")
 	outboxAge    = desc("outbox_oldest_seconds", "Age of the oldest event in the outbox; 0 if it is empty.")
 )
 
 // Deps are the dependencies of a Census: what counts.
 type Deps struct {
-	DB       *postgres.DB
+	DB   *postgres.DB
+	Orgs interface {
+		CountUnlisted(ctx context.Context) (map[org.Plan]int64, error)
+	}
 	Accounts interface {
 		CountAll(ctx context.Context) (map[account.State]int64, error)
 	}
@@ -58,10 +64,12 @@ type Deps struct {
 type Census struct {
 	deps Deps
 	last atomic.Pointer[[]prometheus.Metric]
+	// warned are the plans of which the log says that they are not offered any more. Only Count uses it.
+	warned map[org.Plan]bool
 }
 
 // New returns a Census that has counted nothing.
-func New(d Deps) *Census { return &Census{deps: d} }
+func New(d Deps) *Census { return &Census{deps: d, warned: map[org.Plan]bool{}} }
 
 // Run counts at intervals, until ctx ends.
 func (c *Census) Run(ctx context.Context) error {
@@ -102,6 +110,12 @@ func (c *Census) Count(ctx context.Context) error {
 	for of, n := range groups {
 		add(jobs, float64(n), of.Kind, string(of.State))
 	}
+	plans, err := c.deps.Orgs.CountUnlisted(ctx)
+	check(err, "plans")
+	for plan, n := range plans {
+		add(unlisted, float64(n), string(plan))
+	}
+	c.warnOfPlans(ctx, plans)
 	if events, oldest, err := c.deps.Outbox.Backlog(ctx); check(err, "the outbox") {
 		add(outboxEvents, float64(events))
 		add(outboxAge, oldest.Seconds())
@@ -111,9 +125,21 @@ func (c *Census) Count(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
+// warnOfPlans logs a plan when it is found to be missing, and not again until it was there.
+func (c *Census) warnOfPlans(ctx context.Context, missing map[org.Plan]int64) {
+	for plan, orgs := range missing {
+		if !c.warned[plan] {
+			c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "organisations have a plan that is not offered any more; they have the limits of the plan sandbox",
+				slog.String(logkey.Plan, string(plan)), slog.Int64(logkey.Orgs, orgs))
+		}
+		c.warned[plan] = true
+	}
+	maps.DeleteFunc(c.warned, func(plan org.Plan, _ bool) bool { return missing[plan] == 0 })
+}
+
 // Describe implements prometheus.Collector.
 func (c *Census) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{accounts, attempts, jobs, tasks, outboxEvents, outboxAge} {
+	for _, d := range []*prometheus.Desc{accounts, attempts, jobs, tasks, unlisted, outboxEvents, outboxAge} {
 		to <- d
 	}
 }

@@ -23,7 +23,7 @@ func TestCount(t *testing.T) {
 	db := f.DB
 	registry := prometheus.NewRegistry()
 	c := census.New(census.Deps{
-		DB: db, Accounts: f.Accounts, Attempts: connect.New(connect.Deps{DB: db}), Jobs: job.New(job.Deps{DB: db}), Outbox: f.Outbox,
+		DB: db, Orgs: f.Orgs, Accounts: f.Accounts, Attempts: connect.New(connect.Deps{DB: db}), Jobs: job.New(job.Deps{DB: db}), Outbox: f.Outbox,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	registry.MustRegister(c)
@@ -38,6 +38,7 @@ func TestCount(t *testing.T) {
 			testenv.AddRow(t, db, table, owner, id.New[id.Account]())
 		}
 	}
+	exec("UPDATE org SET plan = 'gone' WHERE id = (SELECT max(id) FROM org)")
 	exec("UPDATE account SET state = 'active', disconnecting_at = NULL")
 	exec("UPDATE attempt SET state = 'running', finished_at = NULL")
 	exec("UPDATE job SET kind = 'org_export', state = 'queued', finished_at = NULL")
@@ -58,6 +59,7 @@ func TestCount(t *testing.T) {
 		{count("jobs_open", "kind", "org_export", "state", "queued"), 2},
 		{count("queue_tasks", "queue", "connect", "state", "available"), 1},
 		{count("outbox_events"), 2},
+		{count("orgs_unlisted_plan", "plan", "gone"), 1},
 	} {
 		if got.got != got.want {
 			t.Errorf("%v; want %v", got.got, got.want)

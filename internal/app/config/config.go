@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/base/suggest"
+	"github.com/stagedoor/stagedoor/internal/engine/logsink"
 	"github.com/stagedoor/stagedoor/internal/engine/natslink"
 	"github.com/stagedoor/stagedoor/internal/engine/objects"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -97,7 +98,13 @@ type Config struct {
 	ObjectsSecretKey secret.String `env:"STAGEDOOR_OBJECTS_SECRET_KEY" doc:"The secret key of STAGEDOOR_OBJECTS_ACCESS_KEY."`
 	ObjectsCA        string        `env:"STAGEDOOR_OBJECTS_CA_FILE" doc:"A file with the certificates of the authorities that sign the certificate of the endpoint. Default: those of the system."`
 
+	PlansFile string `env:"STAGEDOOR_PLANS_FILE" doc:"A file with the plans and their limits, in JSON, which takes effect within seconds when it changes. The same on all nodes. Default: the built-in plans. See docs/operations/plans.md."`
+
 	AuditAnchors string `env:"STAGEDOOR_AUDIT_ANCHORS" doc:"A file to which workers append the heads of the audit logs, as JSON lines, for stagedoord admin verify-audit. Put it where the database cannot reach, best on storage that only allows to append. Empty for none: the heads are only in the log. See docs/operators.md."`
+
+	AuditStream      string `env:"STAGEDOOR_AUDIT_STREAM" doc:"Where workers send all entries of the audit logs, as JSON lines: file:/path, syslog+tls://host:6514, syslog+tcp://host:601 or https://host/path. Empty for none. See docs/operations/audit-stream.md."`
+	AuditStreamToken string `env:"STAGEDOOR_AUDIT_STREAM_TOKEN_FILE" doc:"A file with the bearer token for an https address in STAGEDOOR_AUDIT_STREAM. It is read for every request, so the token can be renewed."`
+	AuditStreamCA    string `env:"STAGEDOOR_AUDIT_STREAM_CA_FILE" doc:"A file with the certificates of the authorities that sign the certificate of the receiver in STAGEDOOR_AUDIT_STREAM. Default: those of the system."`
 
 	Platforms    string        `env:"STAGEDOOR_PLATFORMS" envDefault:"sandbox=builtin" doc:"The creator platforms, as id=folder,url separated by spaces. The folder has the manifest; builtin is a manifest of this release (sandbox, ghost). The URL replaces the origin in the manifest and may be missing. The first platform of an environment is its default. See docs/manifest.md."`
 	OAuthClients secret.String `env:"STAGEDOOR_OAUTH_CLIENTS" doc:"OAuth clients that you have registered at platforms, as platform=client-id:client-secret separated by spaces. Their redirect URI is STAGEDOOR_CONNECT_URL/connect/oauth/callback. A platform without a client has no sign-in by OAuth. See docs/operators.md."`
@@ -106,6 +113,7 @@ type Config struct {
 
 	Regions       []string      `env:"STAGEDOOR_REGIONS" envDefault:"us,uk" doc:"The regions that an account can have, as two-letter codes; the first is the default. The same on all nodes."`
 	Egress        secret.String `env:"STAGEDOOR_EGRESS" doc:"Proxies by region: us=http://user:password@host:port,socks5://host:port uk=https://host:port. Accounts of a region without a proxy cannot be used. See docs/egress.md."`
+	EgressFile    string        `env:"STAGEDOOR_EGRESS_FILE" doc:"A file with the proxies, instead of STAGEDOOR_EGRESS. When it changes, proxies and regions change within seconds, without a restart. Regions that only the file has are added to STAGEDOOR_REGIONS. See docs/egress.md."`
 	EgressCheck   []string      `env:"STAGEDOOR_EGRESS_CHECK" doc:"Origins of which a healthy proxy must reach at least one, for example https://www.example.com; empty to judge proxies by their calls."`
 	EgressMaxIdle int           `env:"STAGEDOOR_EGRESS_MAX_IDLE" envDefault:"20000" doc:"The maximum number of idle connections to platforms on this node, about 34 KB each."`
 	WebhookDeny   []string      `env:"STAGEDOOR_WEBHOOK_DENY" doc:"Networks with public addresses that webhooks must not reach, for example 52.1.0.0/16. Private networks are never reached."`
@@ -259,6 +267,7 @@ func (c Config) check() error {
 		func() error { _, err := c.PlatformSources(); return err },
 		func() error { _, err := c.PlatformClients(); return err },
 		c.checkObjects,
+		c.checkAuditStream,
 	} {
 		out = append(out, read())
 	}
@@ -553,6 +562,38 @@ func (c Config) checkObjects() error {
 	return nil
 }
 
+// AuditTarget returns the receiver of the audit stream; its Kind is empty for none.
+func (c Config) AuditTarget() (logsink.Target, error) {
+	if c.AuditStream == "" {
+		return logsink.Target{}, nil
+	}
+	target, err := logsink.Parse(c.AuditStream)
+	if err != nil {
+		return logsink.Target{}, fmt.Errorf("STAGEDOOR_AUDIT_STREAM: %w", err)
+	}
+	return target, nil
+}
+
+// MayBeClear reports whether a connection to a host may be unencrypted.
+func (c Config) MayBeClear(host string) bool {
+	return c.Dev || loopback(host) || slices.Contains(c.ClearTextHosts, host)
+}
+
+func (c Config) checkAuditStream() error {
+	target, err := c.AuditTarget()
+	switch {
+	case err != nil:
+		return err
+	case c.AuditStreamToken != "" && target.Kind != "http":
+		return errors.New("STAGEDOOR_AUDIT_STREAM_TOKEN_FILE has an effect only with an https address in STAGEDOOR_AUDIT_STREAM: remove it")
+	case c.AuditStreamCA != "" && !target.Encrypted:
+		return errors.New("STAGEDOOR_AUDIT_STREAM_CA_FILE has an effect only with https or syslog+tls in STAGEDOOR_AUDIT_STREAM: remove it")
+	case target.Host != "" && !target.Encrypted && !c.MayBeClear(target.Host):
+		return fmt.Errorf("STAGEDOOR_AUDIT_STREAM allows unencrypted connections to %s: use https or syslog+tls, or list the host in STAGEDOOR_CLEARTEXT_HOSTS if its network is private", target.Host)
+	}
+	return nil
+}
+
 // ExportsTraces reports whether traces are exported.
 func (c Config) ExportsTraces() bool {
 	return (c.OTLPTraces != "" || c.OTLPEndpoint != "") && c.TracesExporter != "none" && !c.SDKDisabled
@@ -619,6 +660,9 @@ func (c Config) EgressConfig() (egress.Config, error) {
 	check, err := egress.ParseOrigins(c.EgressCheck...)
 	if err != nil {
 		return egress.Config{}, fmt.Errorf("STAGEDOOR_EGRESS_CHECK: %w", err)
+	}
+	if c.EgressFile != "" && !c.Egress.Empty() {
+		return egress.Config{}, errors.New("STAGEDOOR_EGRESS and STAGEDOOR_EGRESS_FILE are both set: remove one of them")
 	}
 	if c.EgressMaxIdle < 1 {
 		return egress.Config{}, fmt.Errorf("STAGEDOOR_EGRESS_MAX_IDLE is %d: use 1 or more", c.EgressMaxIdle)

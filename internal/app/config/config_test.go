@@ -160,6 +160,10 @@ func TestReadReadsEgress(t *testing.T) {
 	if deny, err := c.WebhookDenied(); err != nil || len(deny) != 2 {
 		t.Errorf("%v, %v", deny, err)
 	}
+	vars["STAGEDOOR_EGRESS_FILE"] = "/etc/stagedoor/egress"
+	if _, err := config.Read(environ(vars)); err == nil || !strings.Contains(err.Error(), "STAGEDOOR_EGRESS and STAGEDOOR_EGRESS_FILE are both set") {
+		t.Error(err)
+	}
 }
 
 // All errors are reported together.
@@ -334,9 +338,9 @@ func TestSecretsComeFromFiles(t *testing.T) {
 		"DATABASE_URL": "postgres://u:hunter2@127.0.0.1/file", "STAGEDOOR_MIGRATION_URL": "postgres://owner:hunter2@127.0.0.1/file", "REDIS_URL": "redis://:hunter2@127.0.0.1:6379/1", "NATS_URL": "nats://hunter2@127.0.0.1:4222",
 		"STAGEDOOR_METRICS_TOKEN": strings.Repeat("hunter2m", 4), "STAGEDOOR_OPERATORS_OIDC_CLIENT_SECRET": "hunter2p",
 		"STAGEDOOR_IP_HASH_KEY": strings.Repeat("hunter2i", 4), "STAGEDOOR_OIDC_CLIENT_SECRET": "hunter2o", "STAGEDOOR_KEYRING_URL": "postgres://u:hunter2@127.0.0.1/keys", "STAGEDOOR_KEYRING_MIGRATION_URL": "postgres://owner:hunter2@127.0.0.1/keys",
-		"STAGEDOOR_OAUTH_CLIENTS": "sandbox=client:hunter2", "STAGEDOOR_EGRESS": "us=http://u:hunter2@proxy:1",
+		"STAGEDOOR_OAUTH_CLIENTS":      "sandbox=client:hunter2",
 		"STAGEDOOR_OBJECTS_ACCESS_KEY": "hunter2k", "STAGEDOOR_OBJECTS_SECRET_KEY": "hunter2s",
-		"STAGEDOOR_KMS_TOKEN": "", "STAGEDOOR_ADMIN_TOKEN": "", // their files are other settings, which are read for every call
+		"STAGEDOOR_KMS_TOKEN": "", "STAGEDOOR_ADMIN_TOKEN": "", "STAGEDOOR_EGRESS": "", // their files are other settings, which are read again
 	}
 	dir := t.TempDir()
 	vars := good()

@@ -53,10 +53,10 @@ func End(span trace.Span, err error, reason string) {
 
 // Sampled returns the context of a span for work that continues elsewhere; nil if the span is not sampled.
 func Sampled(span trace.Span) *trace.SpanContext {
-	of := span.SpanContext()
-	if !of.IsSampled() {
+	if !span.SpanContext().IsSampled() {
 		return nil
 	}
+	of := span.SpanContext()
 	return &of
 }
 

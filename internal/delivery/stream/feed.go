@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
@@ -107,7 +108,7 @@ func (f *feed) listen(ctx context.Context) {
 	if f.isOrg() {
 		pattern = event.LivePattern(f.at.org)
 	}
-	err := f.hub.deps.Wire.Subscribe(ctx, pattern, func(_ string, payload []byte) { f.onMessage(ctx, payload) })
+	err := f.hub.deps.Wire.SubscribeTraced(ctx, pattern, func(payload []byte, parents []string) { f.onMessage(ctx, payload, parents) })
 	if err != nil && ctx.Err() == nil {
 		f.hub.deps.Log.WarnContext(ctx, "cannot subscribe feed to events", slog.Any(logkey.Error, err)) // it still polls
 	}
@@ -172,8 +173,9 @@ func (f *feed) cursor(at offset) string {
 	return f.hub.deps.Store.Cursor(event.Position(at), f.isOrg())
 }
 
-// onMessage handles a live message: it adds the events that come next, and reads the store if some are missing.
-func (f *feed) onMessage(ctx context.Context, payload []byte) {
+// onMessage handles a live message: it adds the events that come next, and reads the store if some are missing. parents
+// are the contexts of their traces; nil if none is traced.
+func (f *feed) onMessage(ctx context.Context, payload []byte, parents []string) {
 	now := f.hub.deps.Now()
 	f.mu.Lock()
 	added, missing := false, false
@@ -181,6 +183,9 @@ func (f *feed) onMessage(ctx context.Context, payload []byte) {
 		if err != nil || s.Org != f.at.org || (!f.isOrg() && s.Source != f.at.source) {
 			missing = true // unreadable or of another topic: read the store instead
 			break
+		}
+		if len(parents) > 0 {
+			s.Trace, parents = tracing.Parse(ctx, parents[0]), parents[1:]
 		}
 		ok, gap := f.addLive(s, now)
 		added, missing = added || ok, missing || gap

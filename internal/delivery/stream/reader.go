@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -42,6 +44,8 @@ type Event struct {
 	Body   []byte
 	// Last means that no event follows, because the account was disconnected.
 	Last bool
+	// Trace is the context of its trace; nil if it is not traced, or was read from the store.
+	Trace *trace.SpanContext
 }
 
 // Reader is a cursor over the events of an account or an org. It is not safe for concurrent use.
@@ -186,7 +190,7 @@ func (r *Reader) isLast(e *entry) bool {
 }
 
 func (r *Reader) event(e *entry) Event {
-	out := Event{Kind: e.Kind, Cursor: e.cursor, Body: e.Body, Last: r.isLast(e)}
+	out := Event{Kind: e.Kind, Cursor: e.cursor, Body: e.Body, Last: r.isLast(e), Trace: e.Trace}
 	if out.Last && !r.want.Filter.Match(e.Kind) {
 		out.Body = nil // it only ends the stream
 	}

@@ -43,7 +43,7 @@ type cursors interface {
 
 // wire delivers live messages; implemented by *pubsub.Bus.
 type wire interface {
-	Subscribe(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
+	SubscribeTraced(ctx context.Context, pattern string, heard func(payload []byte, parents []string)) error
 	Ping(ctx context.Context) error
 }
 

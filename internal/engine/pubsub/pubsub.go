@@ -124,13 +124,37 @@ func (b *Bus) Publish(subject string, payload []byte) error {
 	return nil
 }
 
+// parentHeader is the header with the contexts of traces.
+const parentHeader = "traceparent"
+
+// PublishTraced is Publish with the contexts of the traces that the parts of the payload belong to, in their order, as
+// W3C Trace Context defines them. A part without one has an empty text. parents is nil if no part has one.
+func (b *Bus) PublishTraced(subject string, payload []byte, parents []string) error {
+	if len(parents) == 0 {
+		return b.Publish(subject, payload)
+	}
+	if err := b.conn.PublishMsg(&nats.Msg{Subject: subject, Data: payload, Header: nats.Header{parentHeader: parents}}); err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	return nil
+}
+
 // Subscribe calls handle with the last token of each subject that matches the pattern, and with the payload, until
 // ctx ends. It blocks until then and calls handle for one message at a time, in the order of each publisher. The
 // subscription survives reconnects. A subscriber that falls too far behind loses messages; see OnLoss.
 func (b *Bus) Subscribe(ctx context.Context, pattern string, handle func(last string, payload []byte)) error {
-	sub, err := b.conn.Subscribe(pattern, func(m *nats.Msg) {
+	return b.subscribe(ctx, pattern, func(m *nats.Msg) {
 		handle(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], m.Data)
 	})
+}
+
+// SubscribeTraced is Subscribe with the contexts that PublishTraced has sent instead of the last token.
+func (b *Bus) SubscribeTraced(ctx context.Context, pattern string, handle func(payload []byte, parents []string)) error {
+	return b.subscribe(ctx, pattern, func(m *nats.Msg) { handle(m.Data, m.Header[parentHeader]) })
+}
+
+func (b *Bus) subscribe(ctx context.Context, pattern string, handle nats.MsgHandler) error {
+	sub, err := b.conn.Subscribe(pattern, handle)
 	if err != nil {
 		return fmt.Errorf("subscribe to %s: %w", pattern, err)
 	}

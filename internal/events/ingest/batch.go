@@ -178,7 +178,7 @@ func (w *batch) commit(ctx context.Context) error {
 		w.g.owned[slot].Committed = seq // written with the bucket's next batch or by advanceQuiet
 	}
 	w.g.metrics.commit.Set(w.g.deps.Now().Sub(began).Seconds())
-	w.g.publishBatch(b)
+	w.g.publishBatch(ctx, b)
 	return nil
 }
 
@@ -357,13 +357,13 @@ func (g *Ingest) readOrg(ctx context.Context, org id.Org) (owner, error) {
 const maxLiveMessage = 512 << 10
 
 // publishBatch passes committed events on: to streams on all nodes, and to webhooks on this one.
-func (g *Ingest) publishBatch(b *event.Batch) {
+func (g *Ingest) publishBatch(ctx context.Context, b *event.Batch) {
 	if len(b.Events) == 0 {
 		return
 	}
 	now := g.deps.Now()
 	list := make([]event.Stored, len(b.Events))
-	messages := map[string][]byte{}
+	messages := map[string]*liveMessage{}
 	received := map[id.Org]int64{}
 	for i := range b.Events {
 		s := &b.Events[i].Stored
@@ -373,15 +373,19 @@ func (g *Ingest) publishBatch(b *event.Batch) {
 			tracing.ObserveIn(s.Trace, g.metrics.delay, max(0, now.Sub(at).Seconds()))
 		}
 		m := messages[s.Source]
-		if len(m) > 0 && len(m)+len(s.Body) > maxLiveMessage {
-			g.publishLive(s, m)
+		if m != nil && len(m.payload)+len(s.Body) > maxLiveMessage {
+			g.publishLive(ctx, s, m)
 			m = nil
 		}
-		messages[s.Source] = event.AppendLive(m, s)
+		if m == nil {
+			m = &liveMessage{}
+			messages[s.Source] = m
+		}
+		m.add(s)
 	}
 	for i := range list {
 		if m := messages[list[i].Source]; m != nil {
-			g.publishLive(&list[i], m)
+			g.publishLive(ctx, &list[i], m)
 			delete(messages, list[i].Source)
 		}
 	}
@@ -393,7 +397,26 @@ func (g *Ingest) publishBatch(b *event.Batch) {
 	g.deps.Committed(list)
 }
 
-func (g *Ingest) publishLive(s *event.Stored, message []byte) {
+// liveMessage is a live message in the making, with the traces of its events.
+type liveMessage struct {
+	payload []byte
+	traces  []*trace.SpanContext
+	traced  bool
+}
+
+func (m *liveMessage) add(s *event.Stored) {
+	m.payload = event.AppendLive(m.payload, s)
+	m.traces = append(m.traces, s.Trace)
+	m.traced = m.traced || s.Trace != nil
+}
+
+func (g *Ingest) publishLive(ctx context.Context, s *event.Stored, m *liveMessage) {
+	var parents []string
+	if m.traced {
+		for _, of := range m.traces {
+			parents = append(parents, tracing.Format(ctx, of))
+		}
+	}
 	// Best effort: streams that miss it read the store.
-	_ = g.deps.Bus.Publish(event.LiveSubject(s.Org, s.Source), message)
+	_ = g.deps.Bus.PublishTraced(event.LiveSubject(s.Org, s.Source), m.payload, parents)
 }

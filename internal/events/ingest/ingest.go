@@ -67,7 +67,7 @@ type ownEvents interface {
 
 // publisher publishes live messages; implemented by *pubsub.Bus.
 type publisher interface {
-	Publish(subject string, payload []byte) error
+	PublishTraced(subject string, payload []byte, parents []string) error
 }
 
 // meter counts events for usage; implemented by *usage.Usage.
@@ -320,7 +320,7 @@ func (g *Ingest) resync(ctx context.Context) {
 			return
 		}
 		if committed {
-			g.publishBatch(g.uncertain)
+			g.publishBatch(ctx, g.uncertain)
 		}
 		g.uncertain = nil
 	}

@@ -77,8 +77,8 @@ func (r *fixture) must(err error) {
 	must.OK(r.t, err)
 }
 
-// Publish counts live messages.
-func (r *fixture) Publish(subject string, payload []byte) error {
+// PublishTraced counts live messages.
+func (r *fixture) PublishTraced(subject string, payload []byte, _ []string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, err := range event.ReadLive(payload) {

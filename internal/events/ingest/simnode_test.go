@@ -36,8 +36,8 @@ type simNode struct {
 
 type simBus struct{}
 
-func (simBus) Publish(string, []byte) error { return nil }
-func (simBus) Received(id.Org, int64)       {}
+func (simBus) PublishTraced(string, []byte, []string) error { return nil }
+func (simBus) Received(id.Org, int64)                       {}
 func (simBus) Get(context.Context, id.Org) (org.Org, error) {
 	return org.Org{ID: simOrg}, nil
 }

@@ -224,7 +224,9 @@ func (l *simLog) append(bucket int, data []byte) error {
 	return nil
 }
 
-func (l *simLog) Publish(context.Context, int, string, []byte, ...eventlog.Trace) error { return errSim }
+func (l *simLog) Publish(context.Context, int, string, []byte, ...eventlog.Trace) error {
+	return errSim
+}
 
 func (l *simLog) State(context.Context, int) (eventlog.State, error) {
 	l.w.s.Interleave()

@@ -175,7 +175,7 @@ func (c *Client) callViaProxies(ctx context.Context, k *callExchange, q *Request
 	}
 	var tries [maxTries]*proxyNode
 	tried, faults := tries[:0], []*fault(nil)
-	r, order := c.egress.regions[c.who.Region], hash(c.who.Account)
+	r, order := c.egress.region(c.who.Region), hash(c.who.Account)
 	patience := c.egress.deps.Config.DialTimeout + c.egress.deps.Config.HandshakeTimeout
 	until := c.egress.deps.Now().Add(patience)
 	// Each round uses the most preferred usable proxy. After a failed dial the proxy counts as tried. After a dead

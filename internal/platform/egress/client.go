@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -102,7 +101,7 @@ func (c *Client) Do(req *http.Request, limits Limits) (*http.Response, error) {
 // sendViaProxies tries the proxies of the region in the account's order of preference, at most maxTries of them.
 func (c *Client) sendViaProxies(x *exchange, out *http.Request, address string) (*http.Response, error) {
 	account, order := c.who.Account, hash(c.who.Account)
-	r := c.egress.regions[c.who.Region]
+	r := c.egress.region(c.who.Region)
 	tried, faults := make([]*proxyNode, 0, maxTries), []*fault(nil)
 	for r != nil && len(tried) < maxTries {
 		p := r.pick(order, tried)
@@ -158,7 +157,7 @@ func (c *Client) unavailableProblem(faults []*fault, site, arrived bool) error {
 		}
 		return problem.UpstreamUnavailable.Newf("The platform cannot be reached from the region %s.", c.who.Region).After(retryAfter).Because(cause)
 	}
-	if r := c.egress.regions[c.who.Region]; r != nil && r.switchedOff.Load() {
+	if r := c.egress.region(c.who.Region); r != nil && r.switchedOff.Load() {
 		return problem.EgressUnavailable.Newf("The region %s is switched off by the operators of this service, for a while.", c.who.Region).After(retryAfter).Because(cause)
 	}
 	return problem.EgressUnavailable.Newf("No egress is available in the region %s.", c.who.Region).After(retryAfter).Because(cause)
@@ -181,7 +180,7 @@ func (e *Egress) dialTLS(ctx context.Context, _, key string) (net.Conn, error) {
 	return e.dial(ctx, key, true)
 }
 
-// dial opens a connection for a pool key (account.region.index.host:port). The key alone determines the route, so a
+// dial opens a connection for a pool key (account.region.fingerprint.host:port). The key alone determines the route, so a
 // connection can only be pooled under the identity that it was made for. It also records the result for the proxy's
 // health. A site has no part in the checks of proxies, because a customer chose it.
 func (e *Egress) dial(ctx context.Context, key string, secure bool) (net.Conn, error) {
@@ -217,9 +216,8 @@ func (e *Egress) parseKey(key string) (p *proxyNode, to target, site bool, err e
 	parts := strings.SplitN(key, ".", 4)
 	if len(parts) == 4 {
 		host, port, err := net.SplitHostPort(strings.TrimPrefix(parts[3], siteMarker))
-		index, bad := strconv.Atoi(parts[2])
-		if r := e.regions[parts[1]]; err == nil && bad == nil && r != nil && index < len(r.proxies) {
-			return r.proxies[index], target{host: host, port: port}, isSite(parts[3]), nil
+		if p := e.routes.Load().byLabel[parts[1]+"."+parts[2]]; err == nil && p != nil {
+			return p, target{host: host, port: port}, isSite(parts[3]), nil
 		}
 	}
 	return nil, target{}, false, errors.New("a connection was requested without an identity")

@@ -306,9 +306,7 @@ type tunnel struct {
 
 // Close closes the connection and unregisters it. It may be called more than once.
 func (t *tunnel) Close() error {
-	t.via.mu.Lock()
-	delete(t.via.tunnels, t)
-	t.via.mu.Unlock()
+	t.via.tunnels.remove(t)
 	return t.Conn.Close()
 }
 

@@ -1,7 +1,9 @@
 package egress
 
 import (
+	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -22,16 +24,34 @@ const (
 // directly, requires TLS and does not follow redirects. Unlike customers' URLs, these services may be in the
 // operator's own network. Plain http is allowed to this machine only, or everywhere if allowPlain is true, which is
 // for development.
-func NewDirect(allowPlain bool) *http.Client {
+func NewDirect(allowPlain bool) *http.Client { return NewDirectTrusting(allowPlain, nil) }
+
+// NewDirectTrusting is NewDirect for services whose certificates are signed by these authorities; nil means those of the
+// system.
+func NewDirectTrusting(allowPlain bool, roots *x509.CertPool) *http.Client {
 	return &http.Client{
 		Timeout: directTotal,
 		Transport: direct{allowPlain, &http.Transport{
 			Proxy: nil, DialContext: (&net.Dialer{Timeout: directConnect}).DialContext, TLSHandshakeTimeout: directConnect,
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
 			MaxResponseHeaderBytes: directHeader,
 		}},
 		// A redirect could send a secret to a server that the operator has not configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// DialDirect returns a function that connects to a service that the operator has configured and that does not speak HTTP,
+// such as a syslog server. With TLS, its certificate must be signed by one of the authorities; nil means those of the
+// system.
+func DialDirect(address string, encrypted bool, roots *x509.CertPool) func(context.Context) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: directConnect}
+	secured := &tls.Dialer{NetDialer: plain, Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
+	return func(ctx context.Context) (net.Conn, error) {
+		if encrypted {
+			return secured.DialContext(ctx, "tcp", address)
+		}
+		return plain.DialContext(ctx, "tcp", address)
 	}
 }
 

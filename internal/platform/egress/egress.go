@@ -27,11 +27,13 @@ import (
 	"context"
 	"crypto/x509"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -96,7 +98,8 @@ type Deps struct {
 // Egress sends traffic to platforms through regional proxies. It is safe for concurrent use.
 type Egress struct {
 	deps          Deps
-	regions       map[string]*region
+	routes        atomic.Pointer[routes]
+	steering      steering
 	transport     *http.Transport // of Do
 	pool          *connPool
 	dialer        dialer
@@ -119,16 +122,20 @@ func New(d Deps) *Egress {
 	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, handshakeTimeout)
 	c.Resolver = cmp.Or(c.Resolver, net.DefaultResolver)
 	e := &Egress{
-		deps: d, regions: map[string]*region{}, pool: newConnPool(c.MaxIdle, d.Now), dialer: newDialer(*c),
+		deps: d, pool: newConnPool(c.MaxIdle, d.Now), dialer: newDialer(*c),
 		guard: newGuard(c.Deny), exempt: newExempt(c.Sites), minBlocked: blockedFor, metrics: newMetrics(d.Registry),
 	}
-	for _, r := range c.Regions {
-		e.regions[r.Name] = newRegion(r)
-		registerGauges(d.Registry, e.regions[r.Name])
+	e.routes.Store(&routes{})
+	e.Reload(c.Regions)
+	if d.Registry != nil {
+		d.Registry.MustRegister(proxyCounts{e})
 	}
 	e.transport = e.newTransport()
 	return e
 }
+
+// region returns a region; nil if there is none.
+func (e *Egress) region(name string) *region { return e.routes.Load().regions[name] }
 
 // newTransport returns the transport of Do. Do rewrites the host of a request to a key of account, region, proxy and
 // host (see dial). The key is all that the dialer gets, so a connection cannot be made for another identity.
@@ -176,17 +183,12 @@ func (e *Egress) Client(who Identity, origins Origins) *Client {
 
 // Regions returns the names of the configured regions, healthy or not.
 func (e *Egress) Regions() []string {
-	var names []string
-	for name := range e.regions {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(e.routes.Load().regions))
 }
 
 // Available reports whether a region has a usable proxy.
 func (e *Egress) Available(name string) bool {
-	r := e.regions[name]
+	r := e.region(name)
 	return r != nil && r.healthy() > 0
 }
 
@@ -214,8 +216,10 @@ type Status struct {
 func (e *Egress) Status() []Status {
 	var list []Status
 	for _, name := range e.Regions() {
-		for _, p := range e.regions[name].proxies {
-			list = append(list, p.status())
+		if r := e.region(name); r != nil {
+			for _, p := range r.list() {
+				list = append(list, p.status())
+			}
 		}
 	}
 	return list

@@ -211,12 +211,13 @@ type testProxy struct {
 	listener net.Listener
 	conns    *connSet
 	asked    []string // addresses that tunnels were requested to
+	password string   // of http and https proxies
 }
 
 // newTestProxy starts a proxy for platforms. scheme is http, https or socks5.
 func newTestProxy(t testing.TB, scheme, source string, platforms ...*platform) *testProxy {
 	t.Helper()
-	f := &testProxy{t: t, scheme: scheme, source: source, hosts: map[string]string{}, address: "127.0.0.1:0"}
+	f := &testProxy{t: t, scheme: scheme, source: source, hosts: map[string]string{}, address: "127.0.0.1:0", password: password}
 	for _, p := range platforms {
 		f.hosts["platform.test:443"], f.hosts["plain.test:80"] = p.address, p.address
 		if scheme == "https" {
@@ -228,7 +229,18 @@ func newTestProxy(t testing.TB, scheme, source string, platforms ...*platform) *
 	return f
 }
 
-func (f *testProxy) url() string { return f.scheme + "://" + user + ":" + password + "@" + f.address }
+func (f *testProxy) url() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.scheme + "://" + user + ":" + f.password + "@" + f.address
+}
+
+// setPassword changes the password that the proxy accepts.
+func (f *testProxy) setPassword(to string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.password = to
+}
 
 func (f *testProxy) start() {
 	f.mu.Lock()
@@ -257,7 +269,9 @@ func (f *testProxy) start() {
 	proxy.ConnectDial = func(_, address string) (net.Conn, error) { return f.dial(address) }
 	proxy.OnRequest().HandleConnectFunc(func(host string, ctx *goproxy.ProxyCtx) (*goproxy.ConnectAction, string) {
 		want := &http.Request{Header: http.Header{}}
-		want.SetBasicAuth(user, password)
+		f.mu.Lock()
+		want.SetBasicAuth(user, f.password)
+		f.mu.Unlock()
 		if ctx.Req.Header.Get("Proxy-Authorization") != want.Header.Get("Authorization") {
 			ctx.Resp = &http.Response{StatusCode: http.StatusProxyAuthRequired, ProtoMajor: 1, ProtoMinor: 1}
 			return goproxy.RejectConnect, host

@@ -48,7 +48,7 @@ var outcomes = [...]string{"failed", "1xx", "2xx", "3xx", "4xx", "5xx"}
 // not exist is not counted.
 func (c *Client) observeRequest(ctx context.Context, status int, began time.Time) {
 	e := c.egress
-	if e.regions[c.who.Region] == nil {
+	if e.region(c.who.Region) == nil {
 		return
 	}
 	outcome := outcomes[0]
@@ -58,16 +58,25 @@ func (c *Client) observeRequest(ctx context.Context, status int, began time.Time
 	tracing.Observe(ctx, e.metrics.took.WithLabelValues(c.who.Region, outcome), e.deps.Now().Sub(began).Seconds())
 }
 
-// registerGauges registers the gauges of a region.
-func registerGauges(registry prometheus.Registerer, r *region) {
-	register := promauto.With(registry)
-	labels := prometheus.Labels{"region": r.name}
-	register.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "stagedoor_egress_proxies_healthy", ConstLabels: labels,
-		Help: "Proxies of a region that this node uses. At 0 the region's accounts get 503 egress-unavailable.",
-	}, func() float64 { return float64(r.healthy()) })
-	register.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "stagedoor_egress_proxies", ConstLabels: labels,
-		Help: "Proxies of a region in the settings.",
-	}, func() float64 { return float64(len(r.proxies)) })
+// proxyCounts counts the proxies of the current regions.
+type proxyCounts struct{ egress *Egress }
+
+var (
+	healthyDesc = prometheus.NewDesc("stagedoor_egress_proxies_healthy",
+		"Proxies of a region that this node uses. At 0 the region's accounts get 503 egress-unavailable.", []string{"region"}, nil)
+	proxiesDesc = prometheus.NewDesc("stagedoor_egress_proxies", "Proxies of a region in the settings.", []string{"region"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (proxyCounts) Describe(to chan<- *prometheus.Desc) {
+	to <- healthyDesc
+	to <- proxiesDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c proxyCounts) Collect(to chan<- prometheus.Metric) {
+	for name, r := range c.egress.routes.Load().regions {
+		to <- prometheus.MustNewConstMetric(healthyDesc, prometheus.GaugeValue, float64(r.healthy()), name)
+		to <- prometheus.MustNewConstMetric(proxiesDesc, prometheus.GaugeValue, float64(len(r.list())), name)
+	}
 }

@@ -29,8 +29,9 @@ const (
 
 // region is a Region with the state of its proxies.
 type region struct {
-	name    string
-	proxies []*proxyNode
+	name string
+	// proxies is never nil. Reload replaces the list, and nothing modifies it.
+	proxies atomic.Pointer[[]*proxyNode]
 	// lastTarget is the platform that was dialled last. A doubtful proxy must reach it if the operator has configured
 	// no addresses for checks.
 	lastTarget atomic.Pointer[target]
@@ -38,19 +39,21 @@ type region struct {
 	switchedOff atomic.Bool
 }
 
-// proxyNode is a Proxy with its state.
+// proxyNode is a Proxy with its state. When the settings of a proxy change, another proxyNode takes its place.
 type proxyNode struct {
 	Proxy
 	region *region
 	index  int
-	// name is region/index, for logs and errors. label is region.index, for pool keys.
+	// name is region/index, for logs and errors. label is region.fingerprint, for pool keys.
 	name, label string
 	// seed determines the accounts' order of preference. It does not depend on the index, so that adding a proxy
 	// anywhere in the list moves only the accounts that it takes over.
 	seed uint64
 
-	// fingerprint identifies the proxy on all nodes, regardless of its index in their settings.
+	// fingerprint identifies the proxy on all nodes, regardless of its index in their settings and of its password.
 	fingerprint string
+	// tunnels are its open connections. Those of a proxyNode in whose place it is remain.
+	tunnels *tunnels
 
 	// down copies state.down, for reads without the lock.
 	down atomic.Bool
@@ -63,28 +66,31 @@ type proxyNode struct {
 	since   time.Time // of the last change of state.down
 	last    reason    // of the last failure; empty after a success
 	good    time.Time // of the last success
-	// drainDeadline is when remaining connections through a drained proxy are closed.
+	// drainDeadline is when remaining connections through a drained or removed proxy are closed.
 	drainDeadline time.Time
-	tunnels       map[*tunnel]struct{}
 }
 
-func newRegion(c Region) *region {
-	r := &region{name: c.Name}
-	for i, p := range c.Proxies {
-		sum := sha256.Sum256([]byte(p.identity()))
-		index := strconv.Itoa(i)
-		r.proxies = append(r.proxies, &proxyNode{
-			Proxy: p, region: r, index: i, name: r.name + "/" + index, label: r.name + "." + index,
-			seed: binary.BigEndian.Uint64(sum[:]), fingerprint: hex.EncodeToString(sum[:8]), tunnels: map[*tunnel]struct{}{},
-		})
+func newProxyNode(p Proxy, r *region, index int) *proxyNode {
+	sum, fingerprint := sha256.Sum256([]byte(p.identity())), p.fingerprint()
+	return &proxyNode{
+		Proxy: p, region: r, index: index, name: r.name + "/" + strconv.Itoa(index), label: r.name + "." + fingerprint,
+		seed: binary.BigEndian.Uint64(sum[:]), fingerprint: fingerprint, tunnels: &tunnels{open: map[*tunnel]struct{}{}},
 	}
-	return r
 }
+
+// fingerprint is that of proxyNode.
+func (p Proxy) fingerprint() string {
+	sum := sha256.Sum256([]byte(p.identity()))
+	return hex.EncodeToString(sum[:8])
+}
+
+// list returns the proxies in the order of the settings.
+func (r *region) list() []*proxyNode { return *r.proxies.Load() }
 
 // healthy returns the number of usable proxies.
 func (r *region) healthy() int {
 	n := 0
-	for _, p := range r.proxies {
+	for _, p := range r.list() {
 		if p.isUsable() {
 			n++
 		}
@@ -102,7 +108,7 @@ func (p *proxyNode) isUsable() bool {
 func (r *region) pick(account uint64, tried []*proxyNode) *proxyNode {
 	var best *proxyNode
 	var top uint64
-	for _, p := range r.proxies {
+	for _, p := range r.list() {
 		if !p.isUsable() || slices.Contains(tried, p) {
 			continue
 		}
@@ -235,7 +241,7 @@ func (p *proxyNode) status() Status {
 	defer p.mu.Unlock()
 	return Status{
 		Region: p.region.name, Proxy: p.index, Fingerprint: p.fingerprint, Healthy: !p.state.down, Since: p.since, Reason: string(p.last),
-		Drained: p.drained.Load(), Open: len(p.tunnels), Latency: time.Duration(p.latency.Load()),
+		Drained: p.drained.Load(), Open: p.tunnels.count(), Latency: time.Duration(p.latency.Load()),
 	}
 }
 
@@ -276,15 +282,15 @@ func (e *Egress) observe(ctx context.Context, p *proxyNode, v outcome, why reaso
 	}
 	e.deps.Log.LogAttrs(ctx, level, "egress proxy changed", slog.String(logkey.Region, p.region.name), slog.Int(logkey.Proxy, p.index),
 		slog.Bool(logkey.Healthy, !p.down.Load()), slog.String(logkey.Reason, string(why)),
-		slog.Int(logkey.HealthyProxies, p.region.healthy()), slog.Int(logkey.Proxies, len(p.region.proxies)))
+		slog.Int(logkey.HealthyProxies, p.region.healthy()), slog.Int(logkey.Proxies, len(p.region.list())))
 }
 
 // Check checks all proxies that were not proven recently, concurrently, and records the results.
 func (e *Egress) Check(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(checksAtOnce)
-	for _, r := range e.regions {
-		for _, p := range r.proxies {
+	for _, r := range e.routes.Load().regions {
+		for _, p := range r.list() {
 			if !p.provenRecently(e.deps.Now()) {
 				group.Go(func() error { e.check(ctx, p); return nil })
 			}

@@ -56,6 +56,7 @@ type Deps struct {
 	Operators *operator.Operators
 	// Client is used for requests to the identity provider.
 	Client   *http.Client
+	Plans    *org.Plans
 	Orgs     *org.Orgs
 	Keys     *apikey.Keys
 	Members  *member.Members

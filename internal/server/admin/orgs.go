@@ -58,7 +58,7 @@ type keyBody struct {
 type createOrgInput struct {
 	Body struct {
 		Name         string         `json:"name" minLength:"1" maxLength:"120"`
-		Plan         string         `json:"plan" doc:"sandbox, starter, growth or scale."`
+		Plan         string         `json:"plan" maxLength:"32" doc:"One of GET /admin/v1/plans."`
 		Environment  string         `json:"environment" enum:"sandbox,live"`
 		ContactEmail string         `json:"contactEmail" maxLength:"254"`
 		Limits       map[string]int `json:"limits,omitempty" doc:"Limits that differ from the plan; -1 means unlimited."`
@@ -131,6 +131,17 @@ type updateOrgInput struct {
 	}
 }
 
+type plansOutput struct {
+	Body struct {
+		Plans []planBody `json:"plans"`
+	}
+}
+
+type planBody struct {
+	Name   string         `json:"name"`
+	Limits map[string]int `json:"limits"`
+}
+
 type issueKeyInput struct {
 	ID   string `path:"id" maxLength:"64"`
 	Body struct {
@@ -160,6 +171,10 @@ func (a *Admin) orgRoutes() {
 		Summary: "Create an organisation", Description: "Creates the organisation and its first key, which is shown only once.",
 		Example: map[string]any{"name": "Acme", "plan": "starter", "environment": environment.ForSignups, "contactEmail": "ops@example.com"},
 	}), a.createOrg)
+	endpoint.Typed(a.table, op(endpoint.Operation{
+		ID: "listPlans", Method: http.MethodGet, Path: "/admin/v1/plans", Status: http.StatusOK,
+		Summary: "List plans", Description: "The plans that organisations can have, in the order of STAGEDOOR_PLANS_FILE.",
+	}), a.listPlans)
 	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "listOrgs", Method: http.MethodGet, Path: "/admin/v1/orgs", Status: http.StatusOK, Summary: "List organisations",
 	}), a.listOrgs)
@@ -221,6 +236,19 @@ func (a *Admin) createOrg(ctx context.Context, in *createOrgInput) (*createOrgOu
 	}
 	out := &createOrgOutput{}
 	out.Body.Org, out.Body.Key = a.viewOrg(o), viewKey(key, plain)
+	return out, nil
+}
+
+func (a *Admin) listPlans(context.Context, *struct{}) (*plansOutput, error) {
+	out := &plansOutput{}
+	plans, _ := a.deps.Plans.All()
+	for _, p := range plans {
+		body := planBody{string(p.Name), map[string]int{}}
+		for _, l := range p.List() {
+			body.Limits[l.Name] = l.Value
+		}
+		out.Body.Plans = append(out.Body.Plans, body)
+	}
 	return out, nil
 }
 

@@ -68,7 +68,9 @@ type Config struct {
 	// ConnectURL is the address at which creators reach their pages, without a trailing slash.
 	ConnectURL string
 	// Regions lists the regions that an account can have; the first is the default.
-	Regions []string
+	Regions func() []string
+	// RegionsGrow means that more regions can be added while the server runs.
+	RegionsGrow bool
 }
 
 // Deps are the dependencies of the API.
@@ -131,7 +133,7 @@ func New(d Deps) (*API, error) {
 		Config: endpoint.Config{
 			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",
 			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
-			Choices:     map[string][]string{"regions": d.Config.Regions},
+			Choices:     map[string][]string{"regions": d.Config.Regions()}, ChoicesGrow: d.Config.RegionsGrow,
 		},
 		Auth: auth, Browser: &endpoint.Browser{Cookie: member.Cookie, Identify: auth.identifyBrowser, RequireRecent: d.Members.RequireRecent},
 		Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Reconnect: d.reconnectURL, Draining: d.Draining,

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/server/accesslog"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 //go:embed static templates
@@ -30,8 +31,10 @@ type Deps struct {
 	PublicURL string
 	// OpenAPI returns the document of the API. *api.API implements it.
 	OpenAPI func() ([]byte, error)
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Plans are the plans that the page of limits shows.
+	Plans *org.Plans
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 // Docs serves the documentation.
@@ -42,8 +45,10 @@ type Docs struct {
 	assets    map[string]*staticResponse
 	// version is a hash of all assets. It is part of their address, so browsers may cache them forever.
 	version string
-	// site is built with the first request, so that the server does not wait for it at start.
-	site func() (*site, error)
+	// built is the site for a version of the plans. It is built with the first request, so that the server does not wait
+	// for it at start.
+	mu    sync.Mutex
+	built builtSite
 }
 
 // New loads the templates and assets.
@@ -58,7 +63,6 @@ func New(d Deps) (*Docs, error) {
 	}).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
 	}
-	s.site = sync.OnceValues(s.build)
 	s.routes()
 	return s, nil
 }

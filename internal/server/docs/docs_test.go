@@ -18,6 +18,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/server/docs"
 	"github.com/stagedoor/stagedoor/internal/server/docs/markdown"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
@@ -27,7 +28,7 @@ const publicURL = "https://docs.test"
 var shared = sync.OnceValues(func() (*docs.Docs, error) {
 	return docs.New(docs.Deps{
 		PublicURL: publicURL, OpenAPI: func() ([]byte, error) { return os.ReadFile("../../../openapi/openapi.json") },
-		Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Plans: org.NewPlans(), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 })
 
@@ -377,7 +378,8 @@ func BenchmarkFirstPage(b *testing.B) {
 	for b.Loop() {
 		d, err := docs.New(docs.Deps{
 			PublicURL: publicURL, OpenAPI: func() ([]byte, error) { return text, nil },
-			Log: slog.New(slog.DiscardHandler), Now: time.Now,
+			Plans: org.NewPlans(),
+			Log:   slog.New(slog.DiscardHandler), Now: time.Now,
 		})
 		must.OK(b, err)
 		w := httptest.NewRecorder()

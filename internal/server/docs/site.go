@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/server/docs/markdown"
 	"github.com/stagedoor/stagedoor/internal/server/docs/reference"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // site is the set of all pages.
@@ -46,14 +47,33 @@ type page struct {
 	html func() (*staticResponse, error)
 }
 
+// builtSite is a site, or why it could not be built, for a version of the plans; 0 for none.
+type builtSite struct {
+	version int64
+	site    *site
+	err     error
+}
+
+// site returns the site with the current plans.
+func (s *Docs) site() (*site, error) {
+	plans, version := s.deps.Plans.All()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.built.version != version {
+		t, err := s.build(plans)
+		s.built = builtSite{version, t, err}
+	}
+	return s.built.site, s.built.err
+}
+
 // build collects the pages with their titles. Their HTML is rendered on demand.
-func (s *Docs) build() (*site, error) {
+func (s *Docs) build(plans []org.PlanLimits) (*site, error) {
 	t := &site{byPath: map[string]*page{}, byFile: map[string]*page{}}
 	openAPI, err := s.deps.OpenAPI()
 	if err != nil {
 		return nil, err
 	}
-	made, err := reference.Build(openAPI)
+	made, err := reference.Build(openAPI, plans)
 	if err != nil {
 		return nil, err
 	}

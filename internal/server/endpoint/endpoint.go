@@ -149,6 +149,9 @@ type Config struct {
 	MaxStreams int
 	// Choices are the values of members with the tag choices, by the value of the tag. The document has them as an enum.
 	Choices map[string][]string
+	// ChoicesGrow means that more values can be added while the server runs. The document then says so, and the services
+	// check the values.
+	ChoicesGrow bool
 }
 
 // Deps are the dependencies of a Table.

@@ -109,8 +109,12 @@ func (t *Table) completeSchema(typ reflect.Type, schema *huma.Schema) {
 		}
 		if list := field.Tag.Get("choices"); list != "" {
 			property.Enum = nil
-			for _, value := range t.deps.Config.Choices[list] {
-				property.Enum = append(property.Enum, value)
+			if t.deps.Config.ChoicesGrow {
+				extend(property, "x-extensible-enum", t.deps.Config.Choices[list])
+			} else {
+				for _, value := range t.deps.Config.Choices[list] {
+					property.Enum = append(property.Enum, value)
+				}
 			}
 			property.PrecomputeMessages()
 		}

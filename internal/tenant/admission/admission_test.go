@@ -97,7 +97,7 @@ func (n *nodes) newOrg(t testing.TB) id.Org {
 	var made org.Org
 	err := n.db.Tx(t.Context(), func(tx postgres.Tx) (err error) {
 		made, err = n.orgs.Create(t.Context(), tx, audit.By{Kind: audit.ActorSystem, Action: "org.create"}, org.Draft{
-			Name: "Test", Plan: org.Scale, Environment: environment.Sandbox, ContactEmail: "ops@example.com",
+			Name: "Test", Plan: "scale", Environment: environment.Sandbox, ContactEmail: "ops@example.com",
 		})
 		return err
 	})

@@ -56,7 +56,7 @@ func (f *fixture) create(t *testing.T, limits org.Override) (org.Org, string) {
 	)
 	err := f.db.Tx(t.Context(), func(tx postgres.Tx) error {
 		var err error
-		if o, err = f.orgs.Create(t.Context(), tx, by, org.Draft{Name: "T", Plan: org.Starter, Environment: environment.Live, ContactEmail: "a@b.test", Override: limits}); err != nil {
+		if o, err = f.orgs.Create(t.Context(), tx, by, org.Draft{Name: "T", Plan: "starter", Environment: environment.Live, ContactEmail: "a@b.test", Override: limits}); err != nil {
 			return err
 		}
 		_, key, err := f.keys.Issue(t.Context(), tx, o, by, apikey.Draft{Label: "first"})

@@ -11,12 +11,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strconv"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/engine/logsink"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit/internal/db"
 )
 
@@ -102,7 +102,7 @@ func (k *Keeper) anchorPage(ctx context.Context, key *chainKey, heads []db.Audit
 		return errors.New("anchors would be written nowhere: set STAGEDOOR_AUDIT_ANCHORS, or STAGEDOOR_LOG_LEVEL to info")
 	}
 	if k.deps.File != "" && len(anchors) > 0 {
-		if err := appendLines(k.deps.File, lines.Bytes()); err != nil {
+		if err := logsink.AppendLines(k.deps.File, lines.Bytes()); err != nil {
 			return fmt.Errorf("write anchors: %w", err)
 		}
 	}
@@ -115,32 +115,6 @@ func (k *Keeper) anchorPage(ctx context.Context, key *chainKey, heads []db.Audit
 		}
 	}
 	return nil
-}
-
-// appendLines appends to a file and returns when the lines are on the disk. A line that a crash has cut off stays alone.
-func appendLines(file string, lines []byte) (err error) {
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if size := info.Size(); size > 0 {
-		last := make([]byte, 1)
-		if _, err := f.ReadAt(last, size-1); err != nil {
-			return err
-		}
-		if last[0] != '\n' {
-			lines = append([]byte("\n"), lines...)
-		}
-	}
-	if _, err := f.Write(lines); err != nil {
-		return err
-	}
-	return f.Sync()
 }
 
 // ReadAnchors adds the anchors in r, a file of anchors or a log in JSON, and calls bad with the number of every line that

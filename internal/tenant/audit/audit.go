@@ -4,7 +4,7 @@
 // entries of a log form a chain of hashes with a key from the keyring (chain.go), so that Check finds missing, altered
 // and forged entries (verify.go). The heads of the chains are anchored outside the database, so that it also finds a
 // chain that was cut short (anchor.go). Keeper does that, and once gives the entries of earlier versions keyed hashes
-// (rekey.go).
+// (rekey.go). Streamer sends all entries to the operators' own collection of logs (stream.go).
 //
 // Entries outlive the accounts that they are about, so they hold ids. Personal data of an account, such as its label, is
 // sealed with the account's key, and cannot be read once the account is deleted (personal.go).

@@ -32,10 +32,25 @@ WHERE e.org_id = @org_id AND e.seq = n.seq;
 
 -- name: Heads :many
 -- tenant: the heads of all orgs are anchored
-SELECT org_id, seq, hash, anchored FROM audit_head WHERE org_id > @after ORDER BY org_id LIMIT @max_rows;
+SELECT * FROM audit_head WHERE org_id > @after ORDER BY org_id LIMIT @max_rows;
 
 -- name: MarkAnchored :exec
 UPDATE audit_head SET anchored = @anchored WHERE org_id = @org_id;
+
+-- name: Unstreamed :many
+-- tenant: the logs of all orgs are streamed
+SELECT org_id, streamed FROM audit_head WHERE seq > streamed AND org_id > @after ORDER BY org_id LIMIT @max_rows;
+
+-- name: MarkStreamed :exec
+UPDATE audit_head SET streamed = greatest(streamed, @seq) WHERE org_id = @org_id;
+
+-- name: StreamLag :one
+-- tenant: the logs of all orgs are streamed
+SELECT greatest(coalesce(extract(epoch FROM clock_timestamp() - min(e.at)), 0), 0)::float8 AS lag
+FROM audit_head h CROSS JOIN LATERAL (
+    SELECT a.at FROM audit_entry a WHERE a.org_id = h.org_id AND a.seq > h.streamed ORDER BY a.seq LIMIT 1
+) e
+WHERE h.seq > h.streamed;
 
 -- name: PageOfAll :many
 -- tenant: operators read the logs of all orgs

@@ -76,7 +76,7 @@ func (f *fixture) orgIn(t *testing.T, e environment.Environment) id.Org {
 	t.Helper()
 	var o org.Org
 	err := f.db.Tx(t.Context(), func(tx postgres.Tx) (err error) {
-		o, err = f.orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: e, ContactEmail: "ops@acme.test"})
+		o, err = f.orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: "starter", Environment: e, ContactEmail: "ops@acme.test"})
 		return err
 	})
 	must.OK(t, err)

@@ -116,7 +116,7 @@ func (s *Orgs) changeDeletion(ctx context.Context, org id.Org, by audit.By, acti
 			return err
 		}
 		changed, wanted.UpdatedAt = true, now
-		if after, err = update(ctx, tx, wanted); err != nil {
+		if after, err = s.update(ctx, tx, wanted); err != nil {
 			return err
 		}
 		if err := s.deps.Audit.Record(ctx, tx, audit.Operators, record, string(org), changes); err != nil {
@@ -202,7 +202,7 @@ func (s *Orgs) StartPurge(ctx context.Context, org id.Org) (started time.Time, o
 		d := *o.Deletion
 		d.StartedAt = &now
 		o.Deletion = &d
-		after, err := update(ctx, tx, o)
+		after, err := s.update(ctx, tx, o)
 		if err != nil {
 			return err
 		}

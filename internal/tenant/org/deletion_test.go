@@ -33,7 +33,7 @@ func newOrgsOn(t *testing.T, db *postgres.DB) (*org.Orgs, *audit.Log, *testenv.C
 	orgs := org.New(org.Deps{DB: db, Audit: log, Jobs: testenv.NoJobs{}, Announce: &failingAnnouncer{}, Now: clock.Now})
 	var o org.Org
 	must.OK(t, db.Tx(t.Context(), func(tx postgres.Tx) (err error) {
-		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: environment.Live, ContactEmail: "ops@acme.test"})
+		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: "starter", Environment: environment.Live, ContactEmail: "ops@acme.test"})
 		return err
 	}))
 	return orgs, log, clock, o

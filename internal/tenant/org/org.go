@@ -73,7 +73,9 @@ type announcer interface {
 
 // Deps are the dependencies of Orgs.
 type Deps struct {
-	DB       *postgres.DB
+	DB *postgres.DB
+	// Plans decide the limits. Default: the built-in plans.
+	Plans    *Plans
 	Audit    *audit.Log
 	Jobs     Enqueuer
 	Announce announcer
@@ -88,7 +90,12 @@ type Deps struct {
 type Orgs struct{ deps Deps }
 
 // New returns an Orgs with the given dependencies.
-func New(d Deps) *Orgs { return &Orgs{d} }
+func New(d Deps) *Orgs {
+	if d.Plans == nil {
+		d.Plans = NewPlans()
+	}
+	return &Orgs{d}
+}
 
 // MaxName is in characters, MaxEmail in bytes.
 const (
@@ -101,9 +108,9 @@ func (s *Orgs) Create(ctx context.Context, tx postgres.Tx, by audit.By, d Draft)
 	now := s.deps.Now().Truncate(time.Microsecond) // the database's resolution
 	o := Org{
 		ID: id.New[id.Org](), Name: d.Name, Plan: d.Plan, Environment: d.Environment, ContactEmail: d.ContactEmail,
-		Override: d.Override, Limits: resolve(d.Plan, d.Override), Epoch: 1, CreatedAt: now, UpdatedAt: now,
+		Override: d.Override, Limits: s.deps.Plans.resolve(d.Plan, d.Override), Epoch: 1, CreatedAt: now, UpdatedAt: now,
 	}
-	if err := validate(o); err != nil {
+	if err := s.validate(o, ""); err != nil {
 		return Org{}, err
 	}
 	if s.deps.Refuse != nil {
@@ -120,11 +127,11 @@ func (s *Orgs) Create(ctx context.Context, tx postgres.Tx, by audit.By, d Draft)
 }
 
 // Get reads one org. It returns the problem org-not-found if there is none.
-func (s *Orgs) Get(ctx context.Context, org id.Org) (Org, error) { return get(ctx, s.deps.DB, org) }
+func (s *Orgs) Get(ctx context.Context, org id.Org) (Org, error) { return s.get(ctx, s.deps.DB, org) }
 
 // GetIn reads one org within a transaction or a snapshot.
 func (s *Orgs) GetIn(ctx context.Context, tx postgres.Tx, org id.Org) (Org, error) {
-	return get(ctx, tx, org)
+	return s.get(ctx, tx, org)
 }
 
 // Lock reads one org and locks its row against changes until the transaction ends.
@@ -133,7 +140,7 @@ func (s *Orgs) Lock(ctx context.Context, tx postgres.Tx, org id.Org) (Org, error
 	if err != nil {
 		return Org{}, fmt.Errorf("lock org %s: %w", org, notFound(err))
 	}
-	return fromRow(row), nil
+	return s.fromRow(row), nil
 }
 
 // AnyLive reports whether there is an org with real accounts.
@@ -142,7 +149,7 @@ func (s *Orgs) AnyLive(ctx context.Context) (bool, error) { return db.New(s.deps
 // Some reads the orgs with these ids and returns them sorted by id. Unknown ids are skipped.
 func (s *Orgs) Some(ctx context.Context, ids []id.Org) ([]Org, error) {
 	rows, err := db.New(s.deps.DB).Some(ctx, id.Texts(ids))
-	return postgres.Convert(rows, fromRow), err
+	return postgres.Convert(rows, s.fromRow), err
 }
 
 // Update changes an org. Every node applies the change to calls that start after Update has returned, unless Redis
@@ -163,10 +170,11 @@ func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (O
 				At("/suspended", "unsupported", "cannot end before the deletion does; restore the organisation instead")
 		}
 		wanted, changes := c.apply(before, s.deps.Now().Truncate(time.Microsecond))
-		if err := validate(wanted); err != nil {
+		wanted.Limits = s.deps.Plans.resolve(wanted.Plan, wanted.Override)
+		if err := s.validate(wanted, before.Plan); err != nil {
 			return err
 		}
-		if after, err = update(ctx, tx, wanted); err != nil {
+		if after, err = s.update(ctx, tx, wanted); err != nil {
 			return err
 		}
 		if err := s.deps.Audit.Record(ctx, tx, org, by, string(org), changes); err != nil {
@@ -261,12 +269,13 @@ func (c Change) apply(o Org, now time.Time) (Org, audit.Changes) {
 		// Not added to changes: customers read the audit log, and the operator's reason is not meant for them.
 		o.SuspendedReason = *c.SuspendedReason
 	}
-	o.Limits, o.UpdatedAt = resolve(o.Plan, o.Override), now
+	o.UpdatedAt = now
 	return o, changes
 }
 
-// validate returns one problem that lists every invalid field.
-func validate(o Org) error {
+// validate returns one problem that lists every invalid field. An org may keep the plan that it has, even if the plan is no
+// longer offered.
+func (s *Orgs) validate(o Org, has Plan) error {
 	bad := problem.ValidationFailed.New("The organisation has values that are not allowed.")
 	if n := utf8.RuneCountInString(o.Name); strings.TrimSpace(o.Name) == "" || n > MaxName {
 		bad.At("/name", "length", "must have 1 to 120 characters")
@@ -276,8 +285,8 @@ func validate(o Org) error {
 	if a, err := mail.ParseAddress(o.ContactEmail); err != nil || a.Address != o.ContactEmail || len(o.ContactEmail) > MaxEmail {
 		bad.At("/contactEmail", "format", "must be an email address, such as ops@example.com")
 	}
-	if _, ok := plans[o.Plan]; !ok {
-		bad.At("/plan", "enum", "must be one of "+joinPlans())
+	if o.Plan != has && !s.deps.Plans.Has(o.Plan) {
+		bad.At("/plan", "enum", "must be one of "+s.deps.Plans.names())
 	}
 	if !o.Environment.IsValid() {
 		bad.At("/environment", "enum", "must be sandbox or live")
@@ -294,14 +303,6 @@ func validate(o Org) error {
 		return bad
 	}
 	return nil
-}
-
-func joinPlans() string {
-	names := make([]string, 0, len(plans))
-	for _, p := range Plans() {
-		names = append(names, string(p))
-	}
-	return strings.Join(names, ", ")
 }
 
 // notFound turns ErrNoRows into the problem org-not-found. The problem does not reveal whether the id belongs to

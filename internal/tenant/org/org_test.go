@@ -39,12 +39,17 @@ var by = audit.By{Kind: audit.ActorOperator, ID: "admin", Action: "org.update"}
 
 func newOrgs(t *testing.T) (*org.Orgs, *jobs, *failingAnnouncer, org.Org) {
 	t.Helper()
+	return newOrgsWith(t, nil)
+}
+
+func newOrgsWith(t *testing.T, plans *org.Plans) (*org.Orgs, *jobs, *failingAnnouncer, org.Org) {
+	t.Helper()
 	db := testenv.Postgres(t)
 	j, a := &jobs{}, &failingAnnouncer{}
-	orgs := org.New(org.Deps{DB: db, Audit: audit.New(db, sealtest.NewMemory(), time.Now), Jobs: j, Announce: a, Now: time.Now})
+	orgs := org.New(org.Deps{DB: db, Plans: plans, Audit: audit.New(db, sealtest.NewMemory(), time.Now), Jobs: j, Announce: a, Now: time.Now})
 	var o org.Org
 	err := db.Tx(t.Context(), func(tx postgres.Tx) (err error) {
-		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: environment.Live, ContactEmail: "ops@acme.test"})
+		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: "starter", Environment: environment.Live, ContactEmail: "ops@acme.test"})
 		return err
 	})
 	must.OK(t, err)
@@ -56,10 +61,10 @@ func TestPlansMatchTheContract(t *testing.T) {
 	t.Parallel()
 	orgs, _, _, o := newOrgs(t)
 	for plan, want := range map[org.Plan][8]int{
-		org.Sandbox: {600, 1_000_000, 60, 20, 60, 25, 5, 3},
-		org.Starter: {600, 1_000_000, 60, 20, 30, 50, 5, 7},
-		org.Growth:  {3_000, 20_000_000, 120, 40, 120, 1_000, 10, 14},
-		org.Scale:   {12_000, 200_000_000, 240, 60, 600, 20_000, 20, 30},
+		"sandbox": {600, 1_000_000, 60, 20, 60, 25, 5, 3},
+		"starter": {600, 1_000_000, 60, 20, 30, 50, 5, 7},
+		"growth":  {3_000, 20_000_000, 120, 40, 120, 1_000, 10, 14},
+		"scale":   {12_000, 200_000_000, 240, 60, 600, 20_000, 20, 30},
 	} {
 		changed, err := orgs.Update(t.Context(), o.ID, by, org.Change{Plan: &plan})
 		must.OK(t, err)

@@ -1,21 +1,12 @@
 package org
 
-import (
-	"maps"
-	"slices"
-	"time"
-)
+import "time"
 
-// Plan is the name of a price plan. It decides an org's default limits.
+// Plan is the name of a price plan. It decides an org's default limits (plans.go).
 type Plan string
 
-// The plans.
-const (
-	Sandbox Plan = "sandbox"
-	Starter Plan = "starter"
-	Growth  Plan = "growth"
-	Scale   Plan = "scale"
-)
+// Sandbox is the plan of an org that a person creates by signing in. Every list of plans has it.
+const Sandbox Plan = "sandbox"
 
 // Unlimited is the value of a limit that is not enforced.
 const Unlimited = -1
@@ -50,39 +41,6 @@ func ReadableSince(now time.Time, days int) time.Time {
 	return now.AddDate(0, 0, -days)
 }
 
-// commonLimits holds the limits that all plans share.
-var commonLimits = Limits{
-	MaxKeys: 100, DeliveryRetentionDays: MaxRetentionDays,
-	MaxRequestBytes: 1 << 20, MaxResponseBytes: 64 << 20, UploadMaxBytes: 5 << 30,
-}
-
-// plans has one row per plan, in the column order of the specification's table: calls per minute, calls per month, account
-// reads per minute, account writes per minute, connect attempts per hour, accounts, streams per account, days of event
-// retention.
-var plans = map[Plan]Limits{
-	Sandbox: planLimits([8]int{600, 1_000_000, 60, 20, 60, 25, 5, 3}),
-	Starter: planLimits([8]int{600, 1_000_000, 60, 20, 30, 50, 5, 7}),
-	Growth:  planLimits([8]int{3_000, 20_000_000, 120, 40, 120, 1_000, 10, 14}),
-	Scale:   planLimits([8]int{12_000, 200_000_000, 240, 60, 600, 20_000, 20, 30}),
-}
-
-func planLimits(columns [8]int) Limits {
-	l := commonLimits
-	for i, field := range []*int{
-		&l.CallsPerMinute, &l.CallsPerMonth, &l.AccountReadPerMinute, &l.AccountWritePerMinute,
-		&l.ConnectAttemptsPerHour, &l.MaxAccounts, &l.MaxStreamsPerAccount, &l.EventRetentionDays,
-	} {
-		*field = columns[i]
-	}
-	return l
-}
-
-// Limits returns the plan's limits, all zero for an unknown plan.
-func (p Plan) Limits() Limits { return plans[p] }
-
-// Plans returns the names of the plans in alphabetical order.
-func Plans() []Plan { return slices.Sorted(maps.Keys(plans)) }
-
 // limitFields maps a limit's name in the API and in the database to its field.
 var limitFields = []struct {
 	name  string
@@ -115,9 +73,8 @@ func LimitNames() []string {
 // Override maps the names of limits to the values that replace the plan's values for one org.
 type Override map[string]int
 
-// resolve returns a plan's limits with the override applied. It ignores unknown names.
-func resolve(p Plan, o Override) Limits {
-	l := plans[p]
+// apply returns the limits with the override applied. It ignores unknown names.
+func (o Override) apply(l Limits) Limits {
 	for _, n := range limitFields {
 		if value, ok := o[n.name]; ok {
 			*n.field(&l) = value

@@ -59,6 +59,10 @@ WHERE id > @after AND receipt IS NULL AND (@plan::text = '' OR plan = @plan) AND
     AND (@text::text = '' OR id = @text OR strpos(lower(name), @text) > 0 OR strpos(lower(contact_email), @text) > 0)
 ORDER BY id LIMIT @max_rows;
 
+-- name: CountUnlisted :many
+-- tenant: operators learn of plans that are not offered any more
+SELECT plan, count(*) AS orgs FROM org WHERE receipt IS NULL AND plan <> ALL (@known::text[]) GROUP BY plan;
+
 -- name: AnnounceReader :exec
 -- tenant: processes, not data
 INSERT INTO org_suspension_reader (process, trusted_until, obeyed_at)

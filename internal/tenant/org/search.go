@@ -31,7 +31,25 @@ func (s *Orgs) Search(ctx context.Context, f Search, limit int) ([]Org, error) {
 		p.Suspended = strconv.FormatBool(*f.Suspended)
 	}
 	rows, err := db.New(s.deps.DB).Search(ctx, p)
-	return postgres.Convert(rows, fromRow), err
+	return postgres.Convert(rows, s.fromRow), err
+}
+
+// CountUnlisted returns how many orgs have plans that are not offered any more, by plan.
+func (s *Orgs) CountUnlisted(ctx context.Context) (map[Plan]int64, error) {
+	plans, _ := s.deps.Plans.All()
+	known := make([]string, len(plans))
+	for i, p := range plans {
+		known[i] = string(p.Name)
+	}
+	rows, err := db.New(s.deps.DB).CountUnlisted(ctx, known)
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[Plan]int64, len(rows))
+	for _, r := range rows {
+		counts[Plan(r.Plan)] = r.Orgs
+	}
+	return counts, nil
 }
 
 // Limit is one limit of an org, with any override applied.

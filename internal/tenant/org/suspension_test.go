@@ -54,7 +54,7 @@ func TestSuspensionIsObeyedByAllProcessesWhenAnswered(t *testing.T) {
 	orgs := org.New(org.Deps{DB: db, Audit: audit.New(db, sealtest.NewMemory(), time.Now), Jobs: &jobs{}, Announce: &failingAnnouncer{}, Suspensions: here, Now: time.Now})
 	var o org.Org
 	err := db.Tx(t.Context(), func(tx postgres.Tx) (err error) {
-		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: environment.Live, ContactEmail: "ops@acme.test"})
+		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: "starter", Environment: environment.Live, ContactEmail: "ops@acme.test"})
 		return err
 	})
 	must.OK(t, err)

@@ -39,11 +39,11 @@ func TestOrganisationsKeepTheDaysOfTheirPlan(t *testing.T) {
 		}))
 	}
 	create(org.Sandbox, nil, 4)
-	create(org.Scale, nil, 31)
-	create(org.Scale, org.Override{"eventRetentionDays": 2}, 3)
-	create(org.Scale, org.Override{"eventRetentionDays": org.Unlimited}, 0)
+	create("scale", nil, 31)
+	create("scale", org.Override{"eventRetentionDays": 2}, 3)
+	create("scale", org.Override{"eventRetentionDays": org.Unlimited}, 0)
 	for range 500 {
-		create(org.Starter, nil, 8)
+		create("starter", nil, 8)
 	}
 	got := map[string]int{}
 	broken := errors.New("the table is locked")

@@ -32,8 +32,9 @@ func Values() (map[string]string, error) {
 			reads++
 		}
 	}
+	plans, _ := org.NewPlans().All()
 	values := map[string]string{
-		"org.Plans": planTable(),
+		"org.Plans": planTable(plans),
 	}
 	for name, n := range map[string]int{
 		"account.Edges":        accountEdges(),
@@ -46,14 +47,14 @@ func Values() (map[string]string, error) {
 		"catalog.Writes":       len(c.Methods()) - reads,
 		"event.Buckets":        event.Buckets,
 		"event.Kinds":          len(c.Events()) + len(contract.Events),
-		"org.MaxKeys":          org.Sandbox.Limits().MaxKeys,
+		"org.MaxKeys":          org.NewPlans().Limits(org.Sandbox).MaxKeys,
 		"org.MaxRetentionDays": org.MaxRetentionDays,
 		"phase.All":            len(phase.All()),
 	} {
 		values[name] = strconv.Itoa(n)
 	}
-	for _, p := range orderedPlans {
-		values["org.RetentionDays."+string(p)] = strconv.Itoa(p.Limits().EventRetentionDays)
+	for _, p := range plans {
+		values["org.RetentionDays."+string(p.Name)] = strconv.Itoa(p.Limits.EventRetentionDays)
 	}
 	return values, nil
 }
@@ -69,16 +70,13 @@ func accountEdges() int {
 	return len(pairs)
 }
 
-// orderedPlans are the plans, smallest first.
-var orderedPlans = []org.Plan{org.Sandbox, org.Starter, org.Growth, org.Scale}
-
-func planTable() string {
+func planTable(plans []org.PlanLimits) string {
 	var b strings.Builder
 	b.WriteString("\n| plan | calls/min | calls/month | reads/min of an account | writes/min | connects/h | accounts | " +
 		"streams per key and account | events kept |\n|---|---|---|---|---|---|---|---|---|\n")
-	for _, p := range orderedPlans {
-		l := p.Limits()
-		fmt.Fprintf(&b, "| `%s` |", p)
+	for _, p := range plans {
+		l := p.Limits
+		fmt.Fprintf(&b, "| `%s` |", p.Name)
 		for _, n := range []int{
 			l.CallsPerMinute, l.CallsPerMonth, l.AccountReadPerMinute, l.AccountWritePerMinute, l.ConnectAttemptsPerHour,
 			l.MaxAccounts, l.MaxStreamsPerAccount,

@@ -16,6 +16,7 @@ import type {
   Org,
   OrgDetail,
   Paged,
+  Plan,
   Region,
   Role,
   Switch,
@@ -58,6 +59,13 @@ export function useAccess(org: string) {
     queryFn: async ({ signal }) =>
       (await call<{ access: Access[] }>('GET', `/admin/v1/orgs/${encodeURIComponent(org)}/access`, { signal })).access,
     refetchInterval: every,
+  })
+}
+export function usePlans() {
+  return useQuery({
+    queryKey: ['plans'],
+    queryFn: async ({ signal }) => (await call<{ plans: Plan[] }>('GET', '/admin/v1/plans', { signal })).plans,
+    staleTime: 60_000,
   })
 }
 export function useNodes() {

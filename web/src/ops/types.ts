@@ -50,6 +50,10 @@ export interface Home {
   regions: { name: string; healthy: number; all: number }[]
   nodes: number
 }
+export interface Plan {
+  name: string
+  limits: Record<string, number>
+}
 export interface OrgRef {
   id: string
   name: string

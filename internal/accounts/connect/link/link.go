@@ -89,7 +89,7 @@ type Deps struct {
 	// Keys derives the tokens of sessions that Reconnecting returns again.
 	Keys deriver
 	// Regions lists the regions that an account can have.
-	Regions []string
+	Regions func() []string
 	Now     func() time.Time
 }
 
@@ -118,7 +118,7 @@ func (s *Sessions) Create(ctx context.Context, by audit.By, o org.Org, d Draft) 
 func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at id.Session, token secret.String,
 	d Draft) (Session, error) {
 	d = d.withDefaults()
-	if err := d.validate(o.Environment, s.deps.Regions); err != nil {
+	if err := d.validate(o.Environment, s.deps.Regions()); err != nil {
 		return Session{}, err
 	}
 	now := s.deps.Now().Truncate(time.Microsecond)

@@ -39,7 +39,7 @@ func newFixture(t *testing.T) *fixture {
 	now := testenv.NewClock(time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC))
 	r := &fixture{T: t, Clock: now, db: testenv.Postgres(t)}
 	r.outbox, r.audit = outbox.New(r.db, r.Now), audit.New(r.db, sealtest.NewMemory(), r.Now)
-	r.Sessions = link.New(link.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Regions: []string{"us", "uk"}, Now: r.Now})
+	r.Sessions = link.New(link.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Regions: func() []string { return []string{"us", "uk"} }, Now: r.Now})
 	r.org = r.addOrg("Northlight")
 	return r
 }

@@ -12,6 +12,7 @@ var (
 	regions  = &source{"/admin/v1/egress", "regions", "region", "region"}
 	jobs     = &source{"/admin/v1/jobs?limit=100", "jobs", "id", "kind"}
 	letters  = &source{"/admin/v1/dead-letters?limit=100", "deadLetters", "id", "kind"}
+	plans    = &source{"/admin/v1/plans", "plans", "name", "name"}
 	sessions = &source{"/admin/v1/sessions", "sessions", "id", "operator"}
 )
 
@@ -29,7 +30,7 @@ var (
 	proxy    = param{name: "proxy", to: "path/proxy", arg: true}
 	orgName  = param{name: "name", to: "body/name", optional: true, usage: "the name"}
 	orgEmail = param{name: "email", to: "body/contactEmail", optional: true, usage: "the contact address"}
-	orgPlan  = param{name: "plan", to: "body/plan", optional: true, usage: "sandbox, starter, growth or scale", values: []string{"sandbox", "starter", "growth", "scale"}}
+	orgPlan  = param{name: "plan", to: "body/plan", optional: true, usage: "a plan of stagedoor ops orgs plans", suggest: plans}
 )
 
 // lanes are the parameters that select webhooks for a change.
@@ -155,7 +156,7 @@ var organisations = []command{
 		short: "List organisations", long: "List organisations. The text is an id, or a part of the name or of the contact address.",
 		example: "  stagedoor ops orgs list acme\n  stagedoor ops orgs list --plan scale --suspended true",
 		params: []param{
-			search, {name: "plan", to: "query/plan", optional: true, usage: "only with this plan", values: orgPlan.values},
+			search, {name: "plan", to: "query/plan", optional: true, usage: "only with this plan", suggest: plans},
 			{name: "environment", to: "query/environment", optional: true, usage: "only sandbox or live", values: []string{"sandbox", "live"}},
 			{name: "suspended", to: "query/suspended", optional: true, usage: "only suspended ones (true) or others (false)", values: []string{"true", "false"}}, limit, cursor,
 		},
@@ -173,11 +174,16 @@ var organisations = []command{
 		list: "effectiveLimits", columns: []string{"limit=name", ">value", "overridden"},
 	},
 	{
+		use: "orgs plans", operation: "listPlans", method: http.MethodGet, path: "/admin/v1/plans",
+		short: "List the plans that organisations can have", long: "List the plans that organisations can have. For their limits, add --json.",
+		list: "plans", columns: []string{"name"}, empty: "There are no plans.",
+	},
+	{
 		use: "orgs create", operation: "createOrg", method: http.MethodPost, path: "/admin/v1/orgs",
 		short: "Create an organisation and its first key", long: "Create an organisation and its first key. The key is shown once, on standard output.",
 		example: "  stagedoor ops orgs create --name Acme --plan growth --email ops@acme.example",
 		params: []param{
-			required(orgName), required(orgEmail), {name: "plan", to: "body/plan", usage: orgPlan.usage, values: orgPlan.values, otherwise: "starter"},
+			required(orgName), required(orgEmail), {name: "plan", to: "body/plan", usage: orgPlan.usage, suggest: plans, otherwise: "starter"},
 			{name: "environment", to: "body/environment", usage: "sandbox or live", values: []string{"sandbox", "live"}, otherwise: "live"},
 			{name: "limit", to: "body/limits", kind: limits, optional: true, usage: "a limit that differs from the plan, such as callsPerMinute=50; -1 is unlimited (repeatable)"},
 		},

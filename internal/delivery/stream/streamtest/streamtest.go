@@ -40,7 +40,7 @@ type Memory struct {
 
 type listener struct {
 	pattern string
-	heard   func(string, []byte)
+	heard   func([]byte, []string)
 }
 
 // New returns an empty Memory.
@@ -78,12 +78,12 @@ func (m *Memory) Tell(list ...event.Stored) {
 	subject := event.LiveSubject(list[0].Org, list[0].Source)
 	for _, l := range m.listening {
 		if !m.Mute && (l.pattern == subject || strings.HasPrefix(subject, strings.TrimSuffix(l.pattern, "*")) && strings.HasSuffix(l.pattern, "*")) {
-			l.heard("", slices.Clone(payload))
+			l.heard(slices.Clone(payload), nil)
 		}
 	}
 }
 
-func (m *Memory) Subscribe(ctx context.Context, pattern string, heard func(string, []byte)) error {
+func (m *Memory) SubscribeTraced(ctx context.Context, pattern string, heard func([]byte, []string)) error {
 	m.Lock()
 	m.listeners++
 	n := m.listeners

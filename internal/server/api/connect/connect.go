@@ -37,7 +37,7 @@ type Deps struct {
 	// ConnectURL is the address at which creators reach their pages, without a trailing slash.
 	ConnectURL string
 	// Regions lists the regions that an account can have.
-	Regions   []string
+	Regions   func() []string
 	Platforms registry.Registry
 	Now       func() time.Time
 }

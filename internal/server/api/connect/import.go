@@ -277,7 +277,7 @@ func (a *operations) listFlows(ctx context.Context, in *flowsInput) (*flowsOutpu
 			fields = append([]flowField{{ID: "site", Type: "url", Required: true, MaxLength: 2048}}, fields...)
 		}
 		out.Body.Flows = append(out.Body.Flows, flowBody{
-			Kind: string(kind), Name: name, Fields: append(fields, label), ProxyCountries: a.Regions, Enabled: ok && p.Has(string(kind)),
+			Kind: string(kind), Name: name, Fields: append(fields, label), ProxyCountries: a.Regions(), Enabled: ok && p.Has(string(kind)),
 		})
 	}
 	if ok && p.Has(string(attempt.OAuth)) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -49,6 +51,8 @@ type Deps struct {
 	Meter    meter
 	// Permit is called before events are sent. It returns the problem org-suspended.
 	Permit func(ctx context.Context, org id.Org) error
+	// Tracer continues the traces of events; nil if nothing is traced.
+	Tracer trace.Tracer
 	Now    func() time.Time
 }
 

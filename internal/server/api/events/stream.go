@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
@@ -120,7 +121,12 @@ func (e *events) sendBatch(ctx context.Context, org id.Org, from *stream.Reader,
 			b.messages = append(b.messages, endpoint.Message{Name: list[i].Kind, ID: list[i].Cursor, Data: list[i].Body})
 		}
 	}
-	if err := to.Send(b.messages); err != nil {
+	spans := e.startSpans(ctx, list)
+	err = to.Send(b.messages)
+	for _, span := range spans {
+		tracing.End(span, err, "the connection ended")
+	}
+	if err != nil {
 		return nil, errors.Join(endpoint.ErrStreamEnded, err)
 	}
 	e.Meter.Streamed(org, int64(len(b.messages)))

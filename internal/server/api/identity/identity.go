@@ -21,7 +21,7 @@ type Deps struct {
 	Orgs    *org.Orgs
 	Members *member.Members
 	// Regions lists the regions that an account can have.
-	Regions []string
+	Regions func() []string
 	// PublicURL is the address at which callers reach the service, without a trailing slash.
 	PublicURL string
 }
@@ -149,7 +149,7 @@ func (a *operations) viewCaller(p *apikey.Principal) *identityOutput {
 			Environment: string(p.Org.Environment),
 		},
 		Scopes: p.Scopes.Names(),
-		Limits: viewLimits(p.Org.Limits, a.Regions),
+		Limits: viewLimits(p.Org.Limits, a.Regions()),
 	}}
 }
 

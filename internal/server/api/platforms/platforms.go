@@ -12,7 +12,7 @@ import (
 
 type operations struct {
 	platforms registry.Registry
-	regions   []string
+	regions   func() []string
 }
 
 type platformBody struct {
@@ -40,7 +40,7 @@ type platformsOutput struct {
 }
 
 // Routes adds the operation.
-func Routes(t *endpoint.Table, platforms registry.Registry, regions []string) {
+func Routes(t *endpoint.Table, platforms registry.Registry, regions func() []string) {
 	a := &operations{platforms, regions}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listPlatforms", Method: http.MethodGet, Path: "/v1/platforms", Tag: "Connect", Status: http.StatusOK, Quota: admission.Free,
@@ -62,7 +62,7 @@ func (a *operations) view(p registry.Platform) platformBody {
 	c := p.Catalog
 	body := platformBody{
 		ID: p.ID, Name: c.Name, Environment: string(p.Environment), SiteRequired: c.Site != nil, HomeURL: textOrNil(c.Home), Logo: textOrNil(c.Logo),
-		Flows: p.Flows(), Regions: a.regions, Resources: len(c.Resources()), Methods: len(c.Methods()), Version: c.Version,
+		Flows: p.Flows(), Regions: a.regions(), Resources: len(c.Resources()), Methods: len(c.Methods()), Version: c.Version,
 	}
 	if c.Site != nil {
 		body.SiteExample = &c.Site.Example

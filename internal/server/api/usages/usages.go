@@ -30,7 +30,7 @@ type Deps struct {
 	Connects *connect.Connects
 	Webhooks *webhook.Webhooks
 	// Regions lists the regions that an account can have.
-	Regions []string
+	Regions func() []string
 	Now     func() time.Time
 }
 
@@ -250,7 +250,7 @@ func viewHeld(states map[account.State]int, most int) heldBody {
 // byRegion returns all regions, including those without traffic.
 func (a *usages) byRegion(bytes map[string]int64) map[string]int64 {
 	all := map[string]int64{}
-	for _, region := range a.Regions {
+	for _, region := range a.Regions() {
 		all[region] = 0
 	}
 	maps.Copy(all, bytes)

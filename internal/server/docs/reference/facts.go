@@ -39,43 +39,39 @@ func (m *builder) scopePage() Page {
 	return p
 }
 
-// limitRows are the limits in the order of the page.
-var limitRows = []struct {
-	name, words string
-	of          func(org.Limits) int
-}{
-	{"callsPerMinute", "calls of the organisation per minute", func(l org.Limits) int { return l.CallsPerMinute }},
-	{"callsPerMonth", "calls of the organisation per calendar month", func(l org.Limits) int { return l.CallsPerMonth }},
-	{"accountReadPerMinute", "read calls on one account per minute", func(l org.Limits) int { return l.AccountReadPerMinute }},
-	{"accountWritePerMinute", "write calls on one account per minute", func(l org.Limits) int { return l.AccountWritePerMinute }},
-	{"connectAttemptsPerHour", "connect attempts per hour", func(l org.Limits) int { return l.ConnectAttemptsPerHour }},
-	{"maxAccounts", "connected accounts", func(l org.Limits) int { return l.MaxAccounts }},
-	{"maxKeys", "API keys", func(l org.Limits) int { return l.MaxKeys }},
-	{"maxStreamsPerAccount", "concurrent streams of one account", func(l org.Limits) int { return l.MaxStreamsPerAccount }},
-	{"eventRetentionDays", "days that events are kept", func(l org.Limits) int { return l.EventRetentionDays }},
-	{"deliveryRetentionDays", "days that deliveries are kept", func(l org.Limits) int { return l.DeliveryRetentionDays }},
-	{"maxRequestBytes", "bytes of a request", func(l org.Limits) int { return l.MaxRequestBytes }},
-	{"maxResponseBytes", "bytes of a response", func(l org.Limits) int { return l.MaxResponseBytes }},
-	{"uploadMaxBytes", "bytes of an upload", func(l org.Limits) int { return l.UploadMaxBytes }},
+// limitWords describe the limits, by name.
+var limitWords = map[string]string{
+	"callsPerMinute":         "calls of the organisation per minute",
+	"callsPerMonth":          "calls of the organisation per calendar month",
+	"accountReadPerMinute":   "read calls on one account per minute",
+	"accountWritePerMinute":  "write calls on one account per minute",
+	"connectAttemptsPerHour": "connect attempts per hour",
+	"maxAccounts":            "connected accounts",
+	"maxKeys":                "API keys",
+	"maxStreamsPerAccount":   "concurrent streams of one account",
+	"eventRetentionDays":     "days that events are kept",
+	"deliveryRetentionDays":  "days that deliveries are kept",
+	"maxRequestBytes":        "bytes of a request",
+	"maxResponseBytes":       "bytes of a response",
+	"uploadMaxBytes":         "bytes of an upload",
 }
 
 // limitPage returns the page of the limits by plan.
-func limitPage() Page {
+func (m *builder) limitPage() Page {
 	p := Page{
 		Path: "/docs/limits", Title: "Limits", Label: "Limits",
 		Lead: "The limits of an organisation by plan. A call beyond a limit gets 429 with the time to wait. Refused calls do not count.",
 	}
-	order := []org.Plan{org.Sandbox, org.Starter, org.Growth, org.Scale}
 	var b strings.Builder
 	b.WriteString("## By plan\n\n| limit | counts |")
-	for _, plan := range order {
-		b.WriteString(" " + string(plan) + " |")
+	for _, plan := range m.plans {
+		b.WriteString(" " + string(plan.Name) + " |")
 	}
-	b.WriteString("\n|---|---|---:|---:|---:|---:|\n")
-	for _, row := range limitRows {
-		b.WriteString("| `" + row.name + "` | " + row.words + " |")
-		for _, plan := range order {
-			b.WriteString(" " + amount(row.name, row.of(plan.Limits())) + " |")
+	b.WriteString("\n|---|---|" + strings.Repeat("---:|", len(m.plans)) + "\n")
+	for i, name := range org.LimitNames() {
+		b.WriteString("| `" + name + "` | " + limitWords[name] + " |")
+		for _, plan := range m.plans {
+			b.WriteString(" " + amount(name, plan.List()[i].Value) + " |")
 		}
 		b.WriteByte('\n')
 	}
@@ -109,9 +105,9 @@ func amount(name string, n int) string {
 	switch {
 	case n == org.Unlimited:
 		return "unlimited"
-	case strings.HasSuffix(name, "Bytes") && n >= 1<<30:
+	case strings.HasSuffix(name, "Bytes") && n%(1<<30) == 0:
 		return strconv.Itoa(n>>30) + " GiB"
-	case strings.HasSuffix(name, "Bytes"):
+	case strings.HasSuffix(name, "Bytes") && n%(1<<20) == 0:
 		return strconv.Itoa(n>>20) + " MiB"
 	}
 	text := strconv.Itoa(n)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/base/apimodel"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // Page is one page of the reference.
@@ -80,17 +81,20 @@ func paragraph(b *bytes.Buffer, text string) {
 }
 
 // builder generates the pages.
-type builder struct{ doc *apimodel.Document }
+type builder struct {
+	doc   *apimodel.Document
+	plans []org.PlanLimits
+}
 
-// Build generates all pages from the OpenAPI document that the server serves.
-func Build(openAPI []byte) ([]Page, error) {
+// Build generates all pages from the OpenAPI document that the server serves, and its plans.
+func Build(openAPI []byte, plans []org.PlanLimits) ([]Page, error) {
 	doc, err := apimodel.Read(openAPI)
 	if err != nil {
 		return nil, err
 	}
-	m := &builder{doc: doc}
+	m := &builder{doc: doc, plans: plans}
 	pages := m.api()
 	pages = append(pages, m.sdk()...)
-	pages = append(pages, m.eventPage(), m.scopePage(), limitPage())
+	pages = append(pages, m.eventPage(), m.scopePage(), m.limitPage())
 	return pages, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/docs/reference"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 )
 
@@ -16,7 +17,8 @@ func build(t *testing.T) map[string]reference.Page {
 	t.Helper()
 	text, err := os.ReadFile("../../../../openapi/openapi.json")
 	must.OK(t, err)
-	pages, err := reference.Build(text)
+	plans, _ := org.NewPlans().All()
+	pages, err := reference.Build(text, plans)
 	must.OK(t, err)
 	byPath := map[string]reference.Page{}
 	for _, p := range pages {

@@ -112,7 +112,7 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Fixture {
 // Node returns the service of another node on the same engines; change may be nil.
 func (r *Fixture) Node(change func(*account.Deps)) *account.Accounts {
 	d := account.Deps{
-		Config: account.Config{Regions: []string{"us", "uk"}, SignOutTimeout: 5 * time.Second},
+		Config: account.Config{Regions: func() []string { return []string{"us", "uk"} }, SignOutTimeout: 5 * time.Second},
 		DB:     r.DB, Orgs: r.Orgs, Audit: r.Audit, Outbox: r.Outbox, Seal: r.Seal, Limits: r.Limits, Bus: r.Bus,
 		Platforms:    r.Platforms(offline{}),
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://connect.test/reconnect/" + string(a) },
@@ -135,7 +135,7 @@ func (r *Fixture) Org() id.Org {
 	var made org.Org
 	err := r.DB.Tx(r.t.Context(), func(tx postgres.Tx) (err error) {
 		made, err = r.Orgs.Create(r.t.Context(), tx, By("org.create"), org.Draft{
-			Name: "Test", Plan: org.Scale, Environment: environment.Sandbox, ContactEmail: "ops@example.com",
+			Name: "Test", Plan: "scale", Environment: environment.Sandbox, ContactEmail: "ops@example.com",
 		})
 		return err
 	})

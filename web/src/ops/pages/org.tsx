@@ -29,7 +29,7 @@ import {
   toast,
   type Column,
 } from '@/ui'
-import { useAccess, useAudit, useCan, useOrg } from '../hooks'
+import { useAccess, useAudit, useCan, useOrg, usePlans } from '../hooks'
 import { Stage, WithReason } from '../parts'
 import type { Access, Entry, Org, OrgDetail } from '../types'
 
@@ -382,8 +382,6 @@ function SupportAccess({ org }: { org: Org }) {
   )
 }
 
-const plans = ['sandbox', 'starter', 'growth', 'scale']
-
 function Edit({ org, save }: { org: Org; save: (body: object) => Promise<void> }) {
   const [open, setOpen] = useState(false)
   return (
@@ -400,6 +398,9 @@ function EditForm({ org, save, close }: { org: Org; save: (body: object) => Prom
   const [name, setName] = useState(org.name)
   const [email, setEmail] = useState(org.contactEmail)
   const [plan, setPlan] = useState(org.plan)
+  const offered = usePlans().data?.map((one) => one.name) ?? []
+  // A plan that is not offered any more can be kept.
+  const plans = offered.includes(org.plan) ? offered : [org.plan, ...offered]
   const change: Record<string, string> = {}
   if (name.trim() !== org.name) change.name = name.trim()
   if (email.trim() !== org.contactEmail) change.contactEmail = email.trim()

@@ -16,7 +16,7 @@ import {
   type Column,
 } from '@/ui'
 import { useFilters, useTyped } from '@/lib/filters'
-import { useOrgs } from '../hooks'
+import { useOrgs, usePlans } from '../hooks'
 import { OrgLink } from '../parts'
 import type { Org } from '../types'
 
@@ -63,6 +63,7 @@ export default function Orgs() {
   const f = useFilters({ q: '', plan: '', environment: '', suspended: '' })
   const [text, setText] = useTyped(f.values.q, (q) => f.set({ q }))
   const list = useOrgs(f.values)
+  const plans = usePlans()
   const navigate = useNavigate()
   return (
     <>
@@ -74,9 +75,9 @@ export default function Orgs() {
           <>
             <Select aria-label="Plan" value={f.values.plan} onChange={(e) => f.set({ plan: e.target.value })}>
               <option value="">All plans</option>
-              {['sandbox', 'starter', 'growth', 'scale'].map((p) => (
-                <option key={p} value={p}>
-                  {p}
+              {plans.data?.map((p) => (
+                <option key={p.name} value={p.name}>
+                  {p.name}
                 </option>
               ))}
             </Select>

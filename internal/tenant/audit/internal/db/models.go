@@ -33,4 +33,5 @@ type AuditHead struct {
 	Seq      int64
 	Hash     []byte
 	Anchored []byte
+	Streamed int64
 }

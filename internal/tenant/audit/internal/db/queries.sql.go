@@ -352,7 +352,7 @@ func (q *Queries) Head(ctx context.Context, orgID id.Org) (HeadRow, error) {
 }
 
 const heads = `-- name: Heads :many
-SELECT org_id, seq, hash, anchored FROM audit_head WHERE org_id > $1 ORDER BY org_id LIMIT $2
+SELECT org_id, seq, hash, anchored, streamed FROM audit_head WHERE org_id > $1 ORDER BY org_id LIMIT $2
 `
 
 type HeadsParams struct {
@@ -375,6 +375,7 @@ func (q *Queries) Heads(ctx context.Context, arg HeadsParams) ([]AuditHead, erro
 			&i.Seq,
 			&i.Hash,
 			&i.Anchored,
+			&i.Streamed,
 		); err != nil {
 			return nil, err
 		}
@@ -471,6 +472,20 @@ type MarkAnchoredParams struct {
 
 func (q *Queries) MarkAnchored(ctx context.Context, arg MarkAnchoredParams) error {
 	_, err := q.db.Exec(ctx, markAnchored, arg.Anchored, arg.OrgID)
+	return err
+}
+
+const markStreamed = `-- name: MarkStreamed :exec
+UPDATE audit_head SET streamed = greatest(streamed, $1) WHERE org_id = $2
+`
+
+type MarkStreamedParams struct {
+	Seq   int64
+	OrgID id.Org
+}
+
+func (q *Queries) MarkStreamed(ctx context.Context, arg MarkStreamedParams) error {
+	_, err := q.db.Exec(ctx, markStreamed, arg.Seq, arg.OrgID)
 	return err
 }
 
@@ -606,4 +621,55 @@ func (q *Queries) Rekey(ctx context.Context, arg RekeyParams) error {
 		arg.Changes,
 	)
 	return err
+}
+
+const streamLag = `-- name: StreamLag :one
+SELECT greatest(coalesce(extract(epoch FROM clock_timestamp() - min(e.at)), 0), 0)::float8 AS lag
+FROM audit_head h CROSS JOIN LATERAL (
+    SELECT a.at FROM audit_entry a WHERE a.org_id = h.org_id AND a.seq > h.streamed ORDER BY a.seq LIMIT 1
+) e
+WHERE h.seq > h.streamed
+`
+
+// tenant: the logs of all orgs are streamed
+func (q *Queries) StreamLag(ctx context.Context) (float64, error) {
+	row := q.db.QueryRow(ctx, streamLag)
+	var lag float64
+	err := row.Scan(&lag)
+	return lag, err
+}
+
+const unstreamed = `-- name: Unstreamed :many
+SELECT org_id, streamed FROM audit_head WHERE seq > streamed AND org_id > $1 ORDER BY org_id LIMIT $2
+`
+
+type UnstreamedParams struct {
+	After   id.Org
+	MaxRows int32
+}
+
+type UnstreamedRow struct {
+	OrgID    id.Org
+	Streamed int64
+}
+
+// tenant: the logs of all orgs are streamed
+func (q *Queries) Unstreamed(ctx context.Context, arg UnstreamedParams) ([]UnstreamedRow, error) {
+	rows, err := q.db.Query(ctx, unstreamed, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnstreamedRow
+	for rows.Next() {
+		var i UnstreamedRow
+		if err := rows.Scan(&i.OrgID, &i.Streamed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

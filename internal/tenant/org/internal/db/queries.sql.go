@@ -136,6 +136,36 @@ func (q *Queries) ConfirmReader(ctx context.Context, arg ConfirmReaderParams) er
 	return err
 }
 
+const countUnlisted = `-- name: CountUnlisted :many
+SELECT plan, count(*) AS orgs FROM org WHERE receipt IS NULL AND plan <> ALL ($1::text[]) GROUP BY plan
+`
+
+type CountUnlistedRow struct {
+	Plan string
+	Orgs int64
+}
+
+// tenant: operators learn of plans that are not offered any more
+func (q *Queries) CountUnlisted(ctx context.Context, known []string) ([]CountUnlistedRow, error) {
+	rows, err := q.db.Query(ctx, countUnlisted, known)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountUnlistedRow
+	for rows.Next() {
+		var i CountUnlistedRow
+		if err := rows.Scan(&i.Plan, &i.Orgs); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const due = `-- name: Due :many
 SELECT id FROM org WHERE purge_at <= $1 AND id > $2 ORDER BY id LIMIT $3
 `
