@@ -62,13 +62,13 @@ var (
 
 // notMetrics are other names in the documents with the prefix of metrics.
 var notMetrics = []string{
-	"stagedoor_app",      // the role in operations/database-roles.md
-	"stagedoor_keyring",  // the database in sealing.md
-	"stagedoor_nats",     // the volume in operations/deploy.md
-	"stagedoor_before_",  // the databases that a restore keeps, in operations/one-vm.md
-	"stagedoor_restored", // the database of the drill in operations/backup-and-restore.md
-	"stagedoor_verify",   // the helper in verify/python
-	"stagedoor_calls", "stagedoor_active", "stagedoor_events", "stagedoor_bytes", // meters of usage for billing, in operators.md
+	"stagedoor_app",                                                                                 // the role in operations/database-roles.md
+	"stagedoor_keyring",                                                                             // the database in sealing.md
+	"stagedoor_nats",                                                                                // the volume in operations/deploy.md
+	"stagedoor_before_",                                                                             // the databases that a restore keeps, in operations/one-vm.md
+	"stagedoor_restored",                                                                            // the database of the drill in operations/backup-and-restore.md
+	"stagedoor_verify",                                                                              // the helper in verify/python
+	"stagedoor_calls", "stagedoor_active_accounts", "stagedoor_events_delivered", "stagedoor_bytes", // meters of usage for billing, in operators.md
 }
 
 // action matches an action of a template of the chart.
