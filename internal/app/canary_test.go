@@ -34,7 +34,7 @@ func (s *sink) String() string {
 
 // A key, the operator token, a rejected body and a query appear in no log line, trace, metric or list, in any encoding,
 // with everything logged and traced. Requests are traced by the name of their route.
-func TestNoSecretLeavesTheProcess(t *testing.T) { // not parallel: the exporter reads the environment
+func TestNoSecretLeavesTheProcess(t *testing.T) { //nolint:paralleltest // the exporter reads the environment
 	traces := &sink{}
 	collecting := http.NewServeMux() // Like a real collector, it accepts traces only at this path.
 	collecting.HandleFunc("POST /v1/traces", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(traces, r.Body) })

@@ -191,7 +191,7 @@ func TestATraceShowsTheWholePath(t *testing.T) {
 		must.OK(t, err)
 		stream.Header.Set("Authorization", "Bearer "+owner.Key)
 		stream.Header.Set("Accept", "text/event-stream")
-		watched, err := http.DefaultTransport.RoundTrip(stream)
+		watched, err := http.DefaultTransport.RoundTrip(stream) //nolint:bodyclose // closed below
 		must.OK(t, err)
 		defer watched.Body.Close()
 		go func() { _, _ = io.Copy(io.Discard, watched.Body) }()

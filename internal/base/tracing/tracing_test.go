@@ -11,7 +11,7 @@ import (
 )
 
 // Without a tracer, a span costs no allocation, and neither does its context on the way to another process.
-func TestNothingIsAllocatedIfNothingIsTraced(t *testing.T) { // not parallel: it counts allocations
+func TestNothingIsAllocatedIfNothingIsTraced(t *testing.T) { //nolint:paralleltest // it counts the allocations of the whole process
 	ctx := t.Context()
 	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h"})
 	if n := testing.AllocsPerRun(1000, func() {

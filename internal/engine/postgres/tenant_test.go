@@ -148,6 +148,8 @@ var notTenants = map[string]string{
 	"org_suspension_reader": "nodes that have read the suspensions",
 	"person":                "persons, who may belong to several organisations",
 	"person_identity":       "persons' identities at the identity provider",
+	"pulse_day":             "how the service worked on a day",
+	"pulse_minute":          "what nodes counted in a minute",
 	"root_key":              "the keyring's root, which wraps the keys of organisations",
 	"webhook_bucket":        "progress of deliveries per bucket",
 }

@@ -51,6 +51,8 @@ func export(t *testing.T, variables map[string]string) (request, bool) {
 
 // The SDK reads the OpenTelemetry variables of the environment as its specification says: the address for all signals is
 // a base, and the one for traces is used as it is.
+//
+//nolint:paralleltest // the SDK reads the environment
 func TestTheEnvironmentSaysWhereTracesGo(t *testing.T) {
 	for name, c := range map[string]struct{ all, traces, want string }{
 		"base":       {"$URL", "", "/v1/traces"},
@@ -75,7 +77,7 @@ func TestTheEnvironmentSaysWhereTracesGo(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentSetsHeadersResourceAndSampler(t *testing.T) {
+func TestTheEnvironmentSetsHeadersResourceAndSampler(t *testing.T) { //nolint:paralleltest // the SDK reads the environment
 	r, ok := export(t, map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "$URL", "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20opensesame,x-tenant=ops",
 		"OTEL_RESOURCE_ATTRIBUTES": "service.version=9.9.9,deployment.environment.name=staging", "OTEL_SERVICE_NAME": "front",

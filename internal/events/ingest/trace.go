@@ -32,7 +32,7 @@ func (w *batch) startSpans(ctx context.Context) context.Context {
 			continue
 		}
 		span.SetAttributes(attribute.Int("messaging.batch.message_count", len(w.records)))
-		first, shared.SpanContext = in, span.SpanContext()
+		first, shared.SpanContext = in, span.SpanContext() //nolint:fatcontext // once, for the first record
 	}
 	return first
 }

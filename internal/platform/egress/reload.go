@@ -123,6 +123,7 @@ func (e *Egress) logChanges(before *routes, list []Region) {
 			}
 		}
 		if removed := len(old) + added - len(now); added+changed+removed > 0 {
+			//nolint:forbidigo // a log line needs no caller
 			e.deps.Log.LogAttrs(context.Background(), slog.LevelInfo, "egress region changed", slog.String(logkey.Region, name),
 				slog.Int(logkey.Added, added), slog.Int(logkey.Removed, removed), slog.Int(logkey.PasswordsChanged, changed),
 				slog.Int(logkey.Proxies, len(now)))

@@ -119,7 +119,7 @@ func (w *fixture) stream(t testing.TB, account string) (string, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.platform.origin+"/", nil)
 	must.OK(t, err)
-	resp, err := w.client(t, "us", account).Do(req, egress.Limits{})
+	resp, err := w.client(t, "us", account).Do(req, egress.Limits{}) //nolint:bodyclose // egress.Read closes it
 	if err != nil {
 		return "", err
 	}

@@ -142,27 +142,37 @@ func (s *Streamer) pass(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 		for _, head := range heads {
-			entries, err := readChain(ctx, s.deps.DB, head.OrgID, head.Streamed, logEntries)
+			full, err := s.passLog(ctx, &b, head.OrgID, head.Streamed)
 			if err != nil {
 				return false, err
 			}
-			more = more || len(entries) == logEntries
-			for _, e := range entries {
-				if err := b.add(head.OrgID, e); err != nil {
-					return false, err
-				}
-				if len(b.records) >= batchEntries || b.bytes >= batchBytes {
-					if err := s.send(ctx, &b); err != nil {
-						return false, err
-					}
-				}
-			}
+			more = more || full
 		}
 		if len(heads) < batchEntries {
 			return more, s.send(ctx, &b)
 		}
 		after = heads[len(heads)-1].OrgID
 	}
+}
+
+// passLog adds the next entries of a log to the batch, and sends the batch whenever it is full. full reports whether the
+// log may have more entries.
+func (s *Streamer) passLog(ctx context.Context, b *batch, org id.Org, after int64) (full bool, err error) {
+	entries, err := readChain(ctx, s.deps.DB, org, after, logEntries)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if err := b.add(org, e); err != nil {
+			return false, err
+		}
+		if len(b.records) >= batchEntries || b.bytes >= batchBytes {
+			if err := s.send(ctx, b); err != nil {
+				return false, err
+			}
+		}
+	}
+	return len(entries) == logEntries, nil
 }
 
 // send sends a batch, saves the positions and empties the batch. If it fails in between, the batch is sent again.

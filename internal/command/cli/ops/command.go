@@ -283,7 +283,7 @@ func (c command) takesBody() bool {
 
 // read returns the value of a parameter and whether it is given. Arguments are taken from args.
 func (p param) read(flags *pflag.FlagSet, app *core.App, args *[]string) (value any, given bool, err error) {
-	word := ""
+	var word string
 	switch {
 	case p.arg && len(*args) == 0:
 		return nil, false, nil

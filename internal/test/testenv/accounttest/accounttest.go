@@ -100,7 +100,7 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Fixture {
 	log := slog.New(slog.DiscardHandler)
 	r.Seal = sealtest.New(t, e.DB, r.Bus)
 	r.Audit, r.Outbox = audit.New(e.DB, r.Seal, r.Clock.Now), outbox.New(e.DB, r.Clock.Now)
-	r.Orgs = org.New(org.Deps{DB: e.DB, Audit: r.Audit, Jobs: nil, Announce: silent{}, Suspensions: nil, Refuse: nil, Now: r.Clock.Now})
+	r.Orgs = org.New(org.Deps{DB: e.DB, Audit: r.Audit, Jobs: nil, Announce: silent{}, Suspensions: nil, Plans: nil, Refuse: nil, Now: r.Clock.Now})
 	r.Limits = admission.New(admission.Deps{
 		Config: admission.Config{Timeout: 5 * time.Second, Process: "test"}, Redis: client, DB: e.DB, Bus: r.Bus, Fleet: alone{}, Registry: nil, Log: log, Now: r.Clock.Now,
 	})
