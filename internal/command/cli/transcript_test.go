@@ -490,7 +490,7 @@ var rules = []struct {
 	{regexp.MustCompile(`x-device: [0-9a-f]+`), "x-device: DEVICE"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:18080"},
 	{regexp.MustCompile(` +\d+ ms\b`), " N ms"},
-	{regexp.MustCompile(`in \d+(\.\d+)? s\b`), "in N ms"},
+	{regexp.MustCompile(`(on Maya) in \d+(\.\d+)? s\b`), "$1 in N ms"},
 	// A slow machine has started the node more than a minute ago.
 	{regexp.MustCompile(`STARTED +SEEN`), "STARTED   SEEN"},
 	{regexp.MustCompile(`(just now|\d+ min ago)  just now\b`), "just now  just now"},
