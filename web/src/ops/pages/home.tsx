@@ -6,7 +6,8 @@ import { number, percent, plural, words } from '@/lib/format'
 import { useHome } from '../hooks'
 import type { Harm, Home as Answer, Objective, Trouble } from '../types'
 
-const harms: Record<Harm, { word: string; tone: Tone }> = {
+// A newer server may know more.
+const harms: Partial<Record<Harm, { word: string; tone: Tone }>> = {
   critical: { word: 'Customers notice', tone: 'bad' },
   warning: { word: 'Look soon', tone: 'warn' },
   notice: { word: 'Intended', tone: 'info' },
@@ -38,8 +39,8 @@ const troubleColumns: Column<Trouble>[] = [
     key: 'harm',
     head: 'Harm',
     cell: (t) => (
-      <Badge tone={harms[t.harm].tone} dot>
-        {harms[t.harm].word}
+      <Badge tone={harms[t.harm]?.tone} dot>
+        {harms[t.harm]?.word ?? t.harm}
       </Badge>
     ),
   },
@@ -52,12 +53,12 @@ const troubleColumns: Column<Trouble>[] = [
     cell: (t) => (
       <span className="inline-flex flex-wrap justify-end gap-x-3">
         {pages[t.name] ? (
-          <Link to={pages[t.name] as never} className="link">
+          <Link to={pages[t.name] as never} className="link inline-flex min-h-6 items-center">
             Show
           </Link>
         ) : null}
         {t.runbook ? (
-          <a href={t.runbook} target="_blank" rel="noopener" className="link inline-flex items-center gap-1">
+          <a href={t.runbook} target="_blank" rel="noopener" className="link inline-flex min-h-6 items-center gap-1">
             <BookOpen className="size-3.5" aria-hidden /> Runbook
           </a>
         ) : null}
