@@ -21,7 +21,7 @@ type Counts struct {
 	// Incidents count what must not happen even once, by name.
 	Incidents map[string]int64 `json:"incidents,omitempty"`
 
-	// Lag is how many seconds the event store lags behind the event log.
+	// Lag is the age of the oldest entry of the event log that is not stored yet, in seconds.
 	Lag float64 `json:"lag,omitempty"`
 	// Backlog is the number of accounts with events that wait for a delivery of this node.
 	Backlog int64 `json:"backlog,omitempty"`

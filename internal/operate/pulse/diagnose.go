@@ -160,7 +160,7 @@ func (f Facts) firstOf(is func(all []Counts) bool) (first time.Time) {
 	return first
 }
 
-// lag returns the trouble that the event store lags behind the event log.
+// lag returns a trouble if events wait too long to be stored.
 func (f Facts) lag() []Trouble {
 	var lag float64
 	for _, m := range f.Latest() {

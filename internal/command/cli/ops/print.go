@@ -33,7 +33,7 @@ func columnsOf(specs []string) []column {
 	return columns
 }
 
-// scope is where members are looked up: the last object that has a path's first member counts.
+// scope has the objects in which a path is looked up. The last one that has the first member of the path is used.
 type scope []map[string]any
 
 func decode(body []byte) (map[string]any, error) {
