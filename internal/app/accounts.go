@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
@@ -32,6 +33,15 @@ type platforms struct {
 	regions  func() []string
 	sandbox  *sandboxapi.Client
 	registry registry.Registry
+}
+
+// names returns the ids of the platforms of an environment.
+func (p platforms) names(env environment.Environment) []string {
+	var list []string
+	for _, one := range p.registry.In(env) {
+		list = append(list, one.ID)
+	}
+	return list
 }
 
 func newPlatforms(ctx context.Context, n *Node, op operators) (platforms, error) {

@@ -1087,6 +1087,7 @@ class Delivery(TypedDict):
     """An attempt to deliver an event to a webhook."""
 
     accountId: str
+    """Empty for an event of the organisation, which only endpoints get."""
     at: str
     """When the attempt ended."""
     attempt: int
@@ -1098,6 +1099,8 @@ class Delivery(TypedDict):
     cursor: str | None
     """The event's position in the account's sequence; null for an event that is not stored."""
     durationMs: float
+    endpointId: NotRequired[str]
+    """The endpoint; absent for the webhook of an account."""
     error: DeliveryError | None
     """Why there was no response; null if there was one."""
     event: str
@@ -1162,6 +1165,47 @@ class EarningsGetChargebackRatioResult(TypedDict):
     ratio: float
     count: int
     total: int
+
+
+class EndpointDelivery(TypedDict):
+    """An attempt to deliver an event to an endpoint, with its request."""
+
+    accountId: str
+    """Empty for an event of the organisation, which only endpoints get."""
+    at: str
+    """When the attempt ended."""
+    attempt: int
+    """The number of the attempt, from 1."""
+    cause: DeliveryCause
+    """live: an ordinary delivery or its retry. retry: an event that was refused and is retried separately, out of
+    order. redeliver, replay, test: requested by a call.
+    """
+    curl: str
+    """A command that sends the body again, without signatures."""
+    cursor: str | None
+    """The event's position in the account's sequence; null for an event that is not stored."""
+    durationMs: float
+    endpointId: NotRequired[str]
+    """The endpoint; absent for the webhook of an account."""
+    error: DeliveryError | None
+    """Why there was no response; null if there was one."""
+    event: str
+    """The event's kind."""
+    eventId: str
+    id: str
+    request: SentRequest
+    responseSnippet: str | None
+    """The first KiB of the response to a failed delivery; null otherwise."""
+    state: Literal["delivered", "failed"]
+    status: int
+    """0 if there was no response."""
+
+
+class EndpointReplay(TypedDict):
+    """Events that are sent to an endpoint again."""
+
+    id: str
+    """The value of X-Webhook-Replay in its deliveries."""
 
 
 class ErrorGroup(TypedDict):
@@ -3048,6 +3092,17 @@ class SandboxSession(TypedDict):
     userAgent: str
 
 
+class SentRequest(TypedDict):
+    """A request as it was sent, without its signatures."""
+
+    body: str | None
+    """Null if the event is no longer stored."""
+    headers: dict[str, str]
+    method: str
+    url: str
+    """The endpoint's current URL."""
+
+
 class Series(TypedDict):
     """A series of numbers over time."""
 
@@ -3945,10 +4000,82 @@ class WebhookDeleted(TypedDict):
 class WebhookDisabledData(TypedDict):
     """The data of the event webhook.disabled."""
 
+    endpointId: NotRequired[str]
+    """The endpoint; absent for the webhook of an account."""
     failingSinceSec: int
     """How long deliveries failed."""
     reason: str
     url: str
+
+
+class WebhookEndpoint(TypedDict):
+    """A URL that receives the events of many accounts."""
+
+    accountIds: list[str] | None
+    """Null if events of every account are sent."""
+    createdAt: str
+    description: str
+    disabledReason: Literal["paused", "gone", "failing"] | None
+    """Why nothing is sent. paused: its owner disabled it. gone: its receiver returned 410. failing: it failed for 72
+    hours. Null while it is enabled.
+    """
+    enabled: bool
+    """False while nothing is sent."""
+    events: list[str] | None
+    """Null if every event is sent."""
+    health: WebhookEndpointHealth
+    id: str
+    ordering: Literal["account", "none"]
+    platforms: list[str] | None
+    """Null if events of every platform are sent."""
+    previousSecretUntil: str | None
+    """Until when the previous secret also signs; null if it does not."""
+    replacedWebhooks: NotRequired[int]
+    """How many webhooks of accounts were taken over; only in the response that creates the endpoint."""
+    signingSecret: NotRequired[str]
+    """Only in responses that create the endpoint or rotate its secret. Store it."""
+    signingSecretLast4: str
+    updatedAt: str
+    url: str
+
+
+class WebhookEndpointDeleted(TypedDict):
+    """The result of deleting an endpoint."""
+
+    deleted: bool
+    id: str
+    """The endpoint's id."""
+
+
+class WebhookEndpointHealth(TypedDict):
+    """The health of an endpoint."""
+
+    accountsBehind: int
+    """How many accounts are behind the others, for example because their deliveries fail; at most 1,000 are counted."""
+    backlog: int
+    """How many events wait. Of events that no account is behind with, 10,000 are counted."""
+    failingSince: str | None
+    lagSec: int
+    """The age of the oldest event that waits, in seconds; 0 if there is none."""
+    lastDeliveryAt: str | None
+    lastError: str | None
+    """Why the last attempt got no response; null if it got one."""
+    lastStatus: int | None
+    """The status of the last response; 0 if there was none, null if nothing was sent yet."""
+    lastSuccessAt: str | None
+    nextAttemptAt: str | None
+    """When the endpoint is tried next; null while it works."""
+    state: WebhookHealthState
+    """failing means that the endpoint does not work for any account."""
+    successRate24h: float | None
+    """The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none."""
+
+
+class WebhookEndpointList(TypedDict):
+    """A webhook endpoint list."""
+
+    endpoints: list[WebhookEndpoint]
+    """Oldest first."""
 
 
 class WebhookHealth(TypedDict):
@@ -3988,6 +4115,8 @@ class WebhookPage(TypedDict):
 class WebhookRecoveredData(TypedDict):
     """The data of the event webhook.recovered."""
 
+    endpointId: NotRequired[str]
+    """The endpoint; absent for the webhook of an account."""
     failingSinceSec: int
     """How long deliveries failed."""
     reason: str
@@ -4102,6 +4231,8 @@ __all__ = [
     "EarningsChartType",
     "EarningsGetChargebackRatioResult",
     "EarningsListTransactionsType",
+    "EndpointDelivery",
+    "EndpointReplay",
     "ErrorGroup",
     "ErrorGroupList",
     "EventActor",
@@ -4308,6 +4439,7 @@ __all__ = [
     "SandboxSession",
     "SandboxSetFaultKind",
     "SdkListMethodsFormat",
+    "SentRequest",
     "Series",
     "SeriesPoint",
     "ServiceStatus",
@@ -4409,6 +4541,10 @@ __all__ = [
     "WebhookDeleted",
     "WebhookDisabledData",
     "WebhookDisabledReason",
+    "WebhookEndpoint",
+    "WebhookEndpointDeleted",
+    "WebhookEndpointHealth",
+    "WebhookEndpointList",
     "WebhookHealth",
     "WebhookHealthLaneState",
     "WebhookHealthState",

@@ -88,6 +88,19 @@ var resources = map[string]struct {
 		},
 		func() string { return string(id.New[id.BrowserSession]()) },
 	},
+	"webhook-endpoints": {
+		func(t *testing.T, n *testnode.Node, o testnode.Org) string {
+			t.Helper()
+			r := n.Call(t, http.MethodPost, "/v1/webhook-endpoints", o.Key, map[string]any{"url": "http://127.0.0.1:9/hook"})
+			made, _ := r.JSON()["endpoint"].(map[string]any)
+			found, _ := made["id"].(string)
+			if found == "" {
+				t.Fatalf("create an endpoint: %d %s", r.Status, r.Body)
+			}
+			return found
+		},
+		func() string { return string(id.New[id.Endpoint]()) },
+	},
 	"jobs": {
 		func(t *testing.T, n *testnode.Node, o testnode.Org) string {
 			t.Helper()
@@ -235,8 +248,18 @@ const unreachable = "http://127.0.0.1:9/hook"
 // hooked creates the webhook that an operation on an account needs, and returns the path of the operation.
 func hooked(t *testing.T, n *testnode.Node, key, operation, path string) string {
 	t.Helper()
+	if operation == "redeliverToWebhookEndpoint" {
+		deliveries, _, _ := strings.Cut(path, "/"+someDelivery)
+		list, _ := n.Call(t, http.MethodGet, "/v1/accounts", key, nil).JSON()["accounts"].([]any)
+		if len(list) == 0 {
+			t.Fatal("no account has an event to deliver")
+		}
+		of, _ := list[0].(map[string]any)["id"].(string)
+		n.Call(t, http.MethodPatch, "/v1/accounts/"+of, key, map[string]any{"label": "yet another"})
+		return strings.Replace(path, someDelivery, firstDelivery(t, n, key, deliveries+"?event=account.updated&wait=25"), 1)
+	}
 	hook, rest, found := strings.Cut(path, "/webhook")
-	if !found || operation == "putWebhook" {
+	if !found || operation == "putWebhook" || strings.HasPrefix(path, "/v1/webhook-endpoints") {
 		return path
 	}
 	hook += "/webhook"
@@ -278,14 +301,17 @@ func segment(path string) string {
 
 // others replace the further parameters of a path, and add required query parameters.
 var others = map[string]*strings.Replacer{
-	"callMethod":      strings.NewReplacer("{resource}", "messages", "{method}", "send"),
-	"readMethod":      strings.NewReplacer("{resource}", "me", "{method}", "get"),
-	"downloadMedia":   strings.NewReplacer("{mediaId}", "1"),
-	"fetchMedia":      strings.NewReplacer("/media", "/media?url=http%3A%2F%2F127.0.0.1%2Fmedia%2F1%2Ffull"),
-	"getEvent":        strings.NewReplacer("{eventId}", "evt_01k9x5ahzre4bb3069xb2way0g"),
-	"getDelivery":     strings.NewReplacer("{deliveryId}", someDelivery),
-	"redeliver":       strings.NewReplacer("{deliveryId}", someDelivery),
-	"uploadMediaPart": strings.NewReplacer("{uploadId}", "1", "{number}", "1"),
+	"callMethod":    strings.NewReplacer("{resource}", "messages", "{method}", "send"),
+	"readMethod":    strings.NewReplacer("{resource}", "me", "{method}", "get"),
+	"downloadMedia": strings.NewReplacer("{mediaId}", "1"),
+	"fetchMedia":    strings.NewReplacer("/media", "/media?url=http%3A%2F%2F127.0.0.1%2Fmedia%2F1%2Ffull"),
+	"getEvent":      strings.NewReplacer("{eventId}", "evt_01k9x5ahzre4bb3069xb2way0g"),
+	"getDelivery":   strings.NewReplacer("{deliveryId}", someDelivery),
+	"redeliver":     strings.NewReplacer("{deliveryId}", someDelivery),
+
+	"getWebhookEndpointDelivery": strings.NewReplacer("{deliveryId}", someDelivery),
+	"redeliverToWebhookEndpoint": strings.NewReplacer("{deliveryId}", someDelivery),
+	"uploadMediaPart":            strings.NewReplacer("{uploadId}", "1", "{number}", "1"),
 }
 
 // fill replaces the first parameter of a path with an id.

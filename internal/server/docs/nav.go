@@ -38,6 +38,7 @@ var nav = []group{
 		{file: "recipes/two-factor-and-selfie.md", label: "Two-factor and selfie"},
 		{file: "recipes/reconnect.md", label: "Reconnect"},
 		{file: "recipes/event-stream.md", label: "Event stream"},
+		{file: "recipes/one-endpoint.md", label: "One endpoint for all creators"},
 		{file: "recipes/verify-webhooks.md", label: "Verify webhooks"},
 		{file: "recipes/backoff.md", label: "Backoff"},
 		{file: "recipes/pagination.md", label: "Pagination"},

@@ -1463,6 +1463,145 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhook-endpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List webhook endpoints */
+        get: operations["listWebhookEndpoints"];
+        put?: never;
+        /** Create a webhook endpoint */
+        post: operations["createWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a webhook endpoint */
+        get: operations["getWebhookEndpoint"];
+        put?: never;
+        post?: never;
+        /** Delete a webhook endpoint */
+        delete: operations["deleteWebhookEndpoint"];
+        options?: never;
+        head?: never;
+        /** Change a webhook endpoint */
+        patch: operations["updateWebhookEndpoint"];
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List deliveries to an endpoint */
+        get: operations["listWebhookEndpointDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/deliveries/{deliveryId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a delivery to an endpoint */
+        get: operations["getWebhookEndpointDelivery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/deliveries/{deliveryId}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Redeliver an event to an endpoint */
+        post: operations["redeliverToWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Replay events to an endpoint */
+        post: operations["replayWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/rotate-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Rotate an endpoint's signing secret */
+        post: operations["rotateWebhookEndpointSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Test a webhook endpoint */
+        post: operations["testWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/webhooks": {
         parameters: {
             query?: never;
@@ -1684,6 +1823,17 @@ export interface components {
             kind: string;
             label: string;
         };
+        AddEndpointInputBody: {
+            accountIds?: string[];
+            description?: string;
+            events?: string[];
+            /** @enum {string} */
+            ordering?: "account" | "none";
+            platforms?: string[];
+            replaceWebhooks?: boolean;
+            signingSecret?: string;
+            url: string;
+        };
         AdvanceInputBody: {
             /** @enum {string} */
             to: "scan" | "approve" | "deny" | "pass_selfie" | "fail_selfie";
@@ -1900,6 +2050,10 @@ export interface components {
             site?: string;
             supersede?: boolean;
         };
+        DeletedEndpointOutputBody: {
+            deleted: boolean;
+            id: string;
+        };
         DeletedOutputBody: {
             deleted: boolean;
             id: string;
@@ -1927,6 +2081,7 @@ export interface components {
             cause: "live" | "retry" | "redeliver" | "replay" | "test";
             cursor: string | null;
             durationMs: number;
+            endpointId?: string;
             /** @enum {string|null} */
             error: "destination_blocked" | "connect" | "tls" | "timeout" | "connection_broken" | "bad_response" | null;
             event: string;
@@ -1943,6 +2098,73 @@ export interface components {
         EndedOutputBody: {
             ended: boolean;
             id: string;
+        };
+        EndpointBody: {
+            accountIds: string[] | null;
+            createdAt: string;
+            description: string;
+            /** @enum {string|null} */
+            disabledReason: "paused" | "gone" | "failing" | null;
+            enabled: boolean;
+            events: string[] | null;
+            health: components["schemas"]["EndpointHealth"];
+            id: string;
+            /** @enum {string} */
+            ordering: "account" | "none";
+            platforms: string[] | null;
+            previousSecretUntil: string | null;
+            replacedWebhooks?: number;
+            signingSecret?: string;
+            signingSecretLast4: string;
+            updatedAt: string;
+            url: string;
+        };
+        EndpointDelivery: {
+            accountId: string;
+            at: string;
+            attempt: number;
+            /** @enum {string} */
+            cause: "live" | "retry" | "redeliver" | "replay" | "test";
+            curl: string;
+            cursor: string | null;
+            durationMs: number;
+            endpointId?: string;
+            /** @enum {string|null} */
+            error: "destination_blocked" | "connect" | "tls" | "timeout" | "connection_broken" | "bad_response" | null;
+            event: string;
+            eventId: string;
+            id: string;
+            request: components["schemas"]["SentBody"];
+            responseSnippet: string | null;
+            /** @enum {string} */
+            state: "delivered" | "failed";
+            status: number;
+        };
+        EndpointDeliveryOutputBody: {
+            delivery: components["schemas"]["EndpointDelivery"];
+        };
+        EndpointHealth: {
+            accountsBehind: number;
+            backlog: number;
+            failingSince: string | null;
+            lagSec: number;
+            lastDeliveryAt: string | null;
+            lastError: string | null;
+            lastStatus: number | null;
+            lastSuccessAt: string | null;
+            nextAttemptAt: string | null;
+            /** @enum {string} */
+            state: "healthy" | "failing" | "paused" | "disabled";
+            successRate24h: number | null;
+        };
+        EndpointOutputBody: {
+            endpoint: components["schemas"]["EndpointBody"];
+        };
+        EndpointReplay: {
+            id: string;
+        };
+        EndpointsOutputBody: {
+            endpoints: components["schemas"]["EndpointBody"][];
         };
         Envelope: {
             accountId: string | null;
@@ -2468,6 +2690,16 @@ export interface components {
             proxyCountry?: "us" | "uk";
             rememberCredentials?: boolean;
         };
+        PatchEndpointInputBody: {
+            accountIds?: string[] | null;
+            description?: string;
+            enabled?: boolean;
+            events?: string[] | null;
+            /** @enum {string} */
+            ordering?: "account" | "none";
+            platforms?: string[] | null;
+            url?: string;
+        };
         PatchMeInputBody: {
             contactEmail?: string;
             name?: string;
@@ -2589,6 +2821,15 @@ export interface components {
             id: string;
             to: string;
         };
+        ReplayEndpointInputBody: {
+            accountIds?: string[];
+            events?: string[];
+            fromTime: string;
+            toTime?: string;
+        };
+        ReplayEndpointOutputBody: {
+            replay: components["schemas"]["EndpointReplay"];
+        };
         ReplayInputBody: {
             events?: string[];
             fromId?: string;
@@ -2613,6 +2854,9 @@ export interface components {
         RoleInputBody: {
             /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
+        };
+        RotateEndpointInputBody: {
+            overlapSec?: number;
         };
         RotateInputBody: {
             overlapSec?: number;
@@ -2698,6 +2942,14 @@ export interface components {
         };
         SdkTools: {
             tools: components["schemas"]["Tool"][];
+        };
+        SentBody: {
+            body: string | null;
+            headers: {
+                [key: string]: string;
+            };
+            method: string;
+            url: string;
         };
         SeriesBody: {
             /** @enum {string} */
@@ -2902,11 +3154,13 @@ export interface components {
             paused: number;
         };
         WebhookDisabledData: {
+            endpointId?: string;
             failingSinceSec: number;
             reason: string;
             url: string;
         };
         WebhookRecoveredData: {
+            endpointId?: string;
             failingSinceSec: number;
             reason: string;
             url: string;
@@ -5463,6 +5717,271 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SeriesBody"];
+                };
+            };
+        };
+    };
+    listWebhookEndpoints: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EndpointsOutputBody"];
+                };
+            };
+        };
+    };
+    createWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AddEndpointInputBody"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EndpointOutputBody"];
+                };
+            };
+        };
+    };
+    getWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EndpointOutputBody"];
+                };
+            };
+        };
+    };
+    deleteWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedEndpointOutputBody"];
+                };
+            };
+        };
+    };
+    updateWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PatchEndpointInputBody"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EndpointOutputBody"];
+                };
+            };
+        };
+    };
+    listWebhookEndpointDeliveries: {
+        parameters: {
+            query?: {
+                state?: "delivered" | "failed";
+                event?: string;
+                after?: string;
+                limit?: number;
+                wait?: number;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListOutputBody"];
+                };
+            };
+        };
+    };
+    getWebhookEndpointDelivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                deliveryId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EndpointDeliveryOutputBody"];
+                };
+            };
+        };
+    };
+    redeliverToWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+                deliveryId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryOutputBody"];
+                };
+            };
+        };
+    };
+    replayWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReplayEndpointInputBody"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayEndpointOutputBody"];
+                };
+            };
+        };
+    };
+    rotateWebhookEndpointSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RotateEndpointInputBody"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EndpointOutputBody"];
+                };
+            };
+        };
+    };
+    testWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestOutputBody"];
                 };
             };
         };

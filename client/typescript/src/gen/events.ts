@@ -906,6 +906,8 @@ export interface UsageThresholdData {
 
 /** The data of the event webhook.disabled. */
 export interface WebhookDisabledData {
+  /** The endpoint; absent for the webhook of an account. */
+  endpointId?: string;
   /** How long deliveries failed. */
   failingSinceSec: number;
   reason: string;
@@ -914,6 +916,8 @@ export interface WebhookDisabledData {
 
 /** The data of the event webhook.recovered. */
 export interface WebhookRecoveredData {
+  /** The endpoint; absent for the webhook of an account. */
+  endpointId?: string;
   /** How long deliveries failed. */
   failingSinceSec: number;
   reason: string;

@@ -573,6 +573,7 @@ export interface DeletedResult {
 
 /** An attempt to deliver an event to a webhook. */
 export interface Delivery {
+  /** Empty for an event of the organisation, which only endpoints get. */
   accountId: string;
   /** When the attempt ended. */
   at: string;
@@ -586,6 +587,8 @@ export interface Delivery {
   /** The event's position in the account's sequence; null for an event that is not stored. */
   cursor: string | null;
   durationMs: number;
+  /** The endpoint; absent for the webhook of an account. */
+  endpointId?: string;
   /** Why there was no response; null if there was one. */
   error: "destination_blocked" | "connect" | "tls" | "timeout" | "connection_broken" | "bad_response" | null;
   /** The event's kind. */
@@ -644,6 +647,46 @@ export interface EarningsGetChargebackRatioResult {
   ratio: number;
   count: number;
   total: number;
+}
+
+/** An attempt to deliver an event to an endpoint, with its request. */
+export interface EndpointDelivery {
+  /** Empty for an event of the organisation, which only endpoints get. */
+  accountId: string;
+  /** When the attempt ended. */
+  at: string;
+  /** The number of the attempt, from 1. */
+  attempt: number;
+  /**
+   * live: an ordinary delivery or its retry. retry: an event that was refused and is retried separately, out of order.
+   * redeliver, replay, test: requested by a call.
+   */
+  cause: "live" | "retry" | "redeliver" | "replay" | "test";
+  /** A command that sends the body again, without signatures. */
+  curl: string;
+  /** The event's position in the account's sequence; null for an event that is not stored. */
+  cursor: string | null;
+  durationMs: number;
+  /** The endpoint; absent for the webhook of an account. */
+  endpointId?: string;
+  /** Why there was no response; null if there was one. */
+  error: "destination_blocked" | "connect" | "tls" | "timeout" | "connection_broken" | "bad_response" | null;
+  /** The event's kind. */
+  event: string;
+  eventId: string;
+  id: string;
+  request: SentRequest;
+  /** The first KiB of the response to a failed delivery; null otherwise. */
+  responseSnippet: string | null;
+  state: "delivered" | "failed";
+  /** 0 if there was no response. */
+  status: number;
+}
+
+/** Events that are sent to an endpoint again. */
+export interface EndpointReplay {
+  /** The value of X-Webhook-Replay in its deliveries. */
+  id: string;
 }
 
 /** Failed requests with the same error code and method. */
@@ -2042,6 +2085,16 @@ export interface SandboxSession {
   userAgent: string;
 }
 
+/** A request as it was sent, without its signatures. */
+export interface SentRequest {
+  /** Null if the event is no longer stored. */
+  body: string | null;
+  headers: Record<string, string>;
+  method: string;
+  /** The endpoint's current URL. */
+  url: string;
+}
+
 /** A series of numbers over time. */
 export interface Series {
   /** cents, subscribers or visitors */
@@ -2691,6 +2744,72 @@ export interface WebhookDeleted {
   deleted: boolean;
   /** The account's id. */
   id: string;
+}
+
+/** A URL that receives the events of many accounts. */
+export interface WebhookEndpoint {
+  /** Null if events of every account are sent. */
+  accountIds: string[] | null;
+  createdAt: string;
+  description: string;
+  /**
+   * Why nothing is sent. paused: its owner disabled it. gone: its receiver returned 410. failing: it failed for 72
+   * hours. Null while it is enabled.
+   */
+  disabledReason: "paused" | "gone" | "failing" | null;
+  /** False while nothing is sent. */
+  enabled: boolean;
+  /** Null if every event is sent. */
+  events: string[] | null;
+  health: WebhookEndpointHealth;
+  id: string;
+  ordering: "account" | "none";
+  /** Null if events of every platform are sent. */
+  platforms: string[] | null;
+  /** Until when the previous secret also signs; null if it does not. */
+  previousSecretUntil: string | null;
+  /** How many webhooks of accounts were taken over; only in the response that creates the endpoint. */
+  replacedWebhooks?: number;
+  /** Only in responses that create the endpoint or rotate its secret. Store it. */
+  signingSecret?: string;
+  signingSecretLast4: string;
+  updatedAt: string;
+  url: string;
+}
+
+/** The result of deleting an endpoint. */
+export interface WebhookEndpointDeleted {
+  deleted: boolean;
+  /** The endpoint's id. */
+  id: string;
+}
+
+/** The health of an endpoint. */
+export interface WebhookEndpointHealth {
+  /** How many accounts are behind the others, for example because their deliveries fail; at most 1,000 are counted. */
+  accountsBehind: number;
+  /** How many events wait. Of events that no account is behind with, 10,000 are counted. */
+  backlog: number;
+  failingSince: string | null;
+  /** The age of the oldest event that waits, in seconds; 0 if there is none. */
+  lagSec: number;
+  lastDeliveryAt: string | null;
+  /** Why the last attempt got no response; null if it got one. */
+  lastError: string | null;
+  /** The status of the last response; 0 if there was none, null if nothing was sent yet. */
+  lastStatus: number | null;
+  lastSuccessAt: string | null;
+  /** When the endpoint is tried next; null while it works. */
+  nextAttemptAt: string | null;
+  /** failing means that the endpoint does not work for any account. */
+  state: "healthy" | "failing" | "paused" | "disabled";
+  /** The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none. */
+  successRate24h: number | null;
+}
+
+export interface WebhookEndpointList {
+  /** Oldest first. */
+  endpoints: WebhookEndpoint[];
 }
 
 /** The health of a webhook. */

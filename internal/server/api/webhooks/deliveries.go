@@ -26,7 +26,7 @@ type listInput struct {
 
 type listOutput struct {
 	Body struct {
-		Deliveries []deliveryBody `json:"deliveries" doc:"Newest first."`
+		Deliveries []DeliveryBody `json:"deliveries" doc:"Newest first."`
 		NextCursor *string        `json:"nextCursor" doc:"Null on the last page."`
 	}
 }
@@ -38,14 +38,16 @@ type deliveryInput struct {
 
 type deliveryOutput struct {
 	Body struct {
-		Delivery deliveryBody `json:"delivery"`
+		Delivery DeliveryBody `json:"delivery"`
 	}
 }
 
-type deliveryBody struct {
+// DeliveryBody is an attempt to deliver an event, alone and in lists.
+type DeliveryBody struct {
 	_          struct{}   `doc:"An attempt to deliver an event to a webhook."`
 	ID         string     `json:"id"`
-	AccountID  string     `json:"accountId"`
+	AccountID  string     `json:"accountId" doc:"Empty for an event of the organisation, which only endpoints get."`
+	EndpointID string     `json:"endpointId,omitempty" doc:"The endpoint; absent for the webhook of an account."`
 	EventID    string     `json:"eventId"`
 	Event      string     `json:"event" doc:"The event's kind."`
 	Cursor     *string    `json:"cursor" doc:"The event's position in the account's sequence; null for an event that is not stored."`
@@ -224,14 +226,15 @@ func (in *replayInput) parse() (webhook.Range, error) {
 	return r, nil
 }
 
-func viewDelivery(d *webhook.Delivery) deliveryBody {
-	b := deliveryBody{
-		ID: string(d.ID), AccountID: string(d.Account), EventID: string(d.Event), Event: d.Kind, At: stamp.Time(d.At), Attempt: d.Attempt, State: "failed", Status: d.Status,
+func viewDelivery(d *webhook.Delivery) DeliveryBody {
+	b := DeliveryBody{
+		ID: string(d.ID), AccountID: string(d.Account), EndpointID: string(d.Endpoint), EventID: string(d.Event), Event: d.Kind, At: stamp.Time(d.At), Attempt: d.Attempt, State: "failed", Status: d.Status,
 		DurationMS: float64(d.Took.Microseconds()) / 1000, Cause: d.Cause,
 	}
 	if d.Delivered {
 		b.State = "delivered"
 	}
+
 	if d.Seq > 0 {
 		cursor := event.FormatCursor(d.Seq)
 		b.Cursor = &cursor
