@@ -2,7 +2,7 @@ import type { ReactNode } from 'react'
 import { Link } from '@tanstack/react-router'
 import { BookOpen } from 'lucide-react'
 import { Badge, Bars, Card, Empty, Facts, PageHead, Query, Stale, Table, Time, type Column, type Tone } from '@/ui'
-import { number, percent, plural, words } from '@/lib/format'
+import { isWebLink, number, percent, plural, words } from '@/lib/format'
 import { useHome } from '../hooks'
 import type { Harm, Home as Answer, Objective, Trouble } from '../types'
 
@@ -57,7 +57,7 @@ const troubleColumns: Column<Trouble>[] = [
             Show
           </Link>
         ) : null}
-        {t.runbook ? (
+        {t.runbook && isWebLink(t.runbook) ? (
           <a href={t.runbook} target="_blank" rel="noopener" className="link inline-flex min-h-6 items-center gap-1">
             <BookOpen className="size-3.5" aria-hidden /> Runbook
           </a>
