@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
+	"github.com/stagedoor/stagedoor/internal/delivery/usagehook"
 	"github.com/stagedoor/stagedoor/internal/engine/logsink"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
 	"github.com/stagedoor/stagedoor/internal/jobs/orgexport"
@@ -109,7 +110,21 @@ func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work 
 		DB: eng.db, Audit: t.audit, File: n.cfg.AuditAnchors, CanKey: func() bool { return op.fleet.CanRead(fleet.FormatKeyed) },
 		Log: n.log,
 	}).Run)
+	addUsageWebhook(n, eng, t)
 	return addAuditStream(n, eng)
+}
+
+// addUsageWebhook adds the webhook that gets the usage of organisations, if there is one.
+func addUsageWebhook(n *Node, eng engines, t tenants) {
+	if n.cfg.UsageWebhook == "" {
+		return
+	}
+	client := egress.NewDirect(n.cfg.MayBeClear(n.cfg.UsageHost()))
+	n.onClose(client.CloseIdleConnections)
+	n.loop("usage webhook", usagehook.New(usagehook.Deps{
+		DB: eng.db, Orgs: t.orgs, Usage: t.usage, URL: n.cfg.UsageWebhook, Secret: n.cfg.UsageWebhookSecret, Client: client,
+		Registry: n.registry, Log: n.log,
+	}).Run)
 }
 
 // addAuditStream adds the stream of the audit logs to the operators' own collection of logs, if there is one.
