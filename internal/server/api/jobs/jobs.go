@@ -36,15 +36,30 @@ type startInput struct {
 	Body struct {
 		Kind string `json:"kind" enum:"export,bulk,org_export" doc:"What the job does: export walks all pages of a read over accounts, bulk makes one call for each item, org_export writes everything that the service holds of the organisation."`
 		// The others belong to export and bulk.
-		Method   string          `json:"method,omitempty" maxLength:"100" doc:"The method of an export or bulk job, for example fans.list."`
-		Args     json.RawMessage `json:"args,omitempty" doc:"The arguments of an export, as an object without a cursor."`
-		Accounts *choiceBody     `json:"accounts,omitempty" doc:"The accounts of an export. Default: all that the key may use and whose platform has the method."`
-		Items    []itemBody      `json:"items,omitempty" maxItems:"1000" doc:"The items of a bulk job. Without them, it waits for PUT /v1/jobs/{id}/items."`
-		Share    float64         `json:"share,omitempty" minimum:"0.01" maximum:"0.5" doc:"The part of each limit per minute of the accounts and the organisation that the job may use. Default: 0.5."`
+		Method   string         `json:"method,omitempty" maxLength:"100" doc:"The method of an export or bulk job, for example fans.list."`
+		Args     argsBody       `json:"args,omitempty" doc:"The arguments of an export, as an object without a cursor."`
+		Accounts *accountChoice `json:"accounts,omitempty" doc:"The accounts of an export. Default: all that the key may use and whose platform has the method."`
+		Items    []jobItem      `json:"items,omitempty" maxItems:"1000" doc:"The items of a bulk job. Without them, it waits for PUT /v1/jobs/{id}/items."`
+		Share    float64        `json:"share,omitempty" minimum:"0.01" maximum:"0.5" doc:"The part of each limit per minute of the accounts and the organisation that the job may use. Default: 0.5."`
 	}
 }
 
-type choiceBody struct {
+// argsBody are arguments as they were sent.
+type argsBody map[string]json.RawMessage
+
+// text returns the arguments as JSON.
+func (a argsBody) text() json.RawMessage {
+	if a == nil {
+		return nil
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // they were decoded before
+	}
+	return text
+}
+
+type accountChoice struct {
 	_        struct{}          `doc:"Which accounts an export reads. Accounts that match all members are read."`
 	IDs      []string          `json:"ids,omitempty" maxItems:"1000" doc:"The ids of accounts."`
 	Platform string            `json:"platform,omitempty" maxLength:"32" doc:"A platform of GET /v1/platforms."`
@@ -52,10 +67,10 @@ type choiceBody struct {
 	Metadata map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Metadata that the accounts have, with these values."`
 }
 
-type itemBody struct {
-	_         struct{}        `doc:"An item of a bulk job: one call."`
-	AccountID string          `json:"accountId" maxLength:"64" doc:"The account of the call."`
-	Args      json.RawMessage `json:"args,omitempty" doc:"The arguments of the call, as an object."`
+type jobItem struct {
+	_         struct{} `doc:"An item of a bulk job: one call."`
+	AccountID string   `json:"accountId" maxLength:"64" doc:"The account of the call."`
+	Args      argsBody `json:"args,omitempty" doc:"The arguments of the call, as an object."`
 }
 
 type jobOutput struct {
@@ -204,7 +219,7 @@ func (a operations) plan(ctx context.Context, caller *apikey.Principal, in *star
 	if len(unused.Fields) > 0 {
 		return job.Draft{}, unused
 	}
-	spec := sdkjob.Spec{Method: b.Method, Args: b.Args, Share: b.Share}
+	spec := sdkjob.Spec{Method: b.Method, Args: b.Args.text(), Share: b.Share}
 	switch b.Kind {
 	case sdkjob.Export:
 		var choice sdkjob.Choice
@@ -215,7 +230,7 @@ func (a operations) plan(ctx context.Context, caller *apikey.Principal, in *star
 	case sdkjob.Bulk:
 		var items []sdkjob.Item
 		for _, one := range b.Items {
-			items = append(items, sdkjob.Item{AccountID: one.AccountID, Args: one.Args})
+			items = append(items, sdkjob.Item{AccountID: one.AccountID, Args: one.Args.text()})
 		}
 		return a.SDK.PlanBulk(ctx, caller, spec, items)
 	}
