@@ -303,7 +303,8 @@ func (k *Kinds) withItems(ctx context.Context, caller *apikey.Principal, p param
 		p.addPlatform(platform)
 		m, has := k.method(platform, p.Method)
 		if !has {
-			return job.Draft{}, problem.MethodNotFound.Newf("The platform of %s has no method %s.", ids[i], p.Method).With("suggestions", []string{})
+			bad.At(at+strconv.Itoa(i)+"/accountId", "platform", "must be an account of a platform that has the method "+p.Method)
+			continue
 		}
 		stored, fields, err := storeItem(m, ids[i], items[i].Args, at+strconv.Itoa(i))
 		if err != nil {

@@ -14,12 +14,12 @@ import (
 // putItems gives a bulk job its items.
 func (a operations) putItems(w http.ResponseWriter, r *http.Request, in *itemsInput) error {
 	ctx, caller := r.Context(), endpoint.Caller(r.Context())
-	if given, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || given != ndjson {
-		return problem.UnsupportedMediaType.New("Send the items with the header Content-Type: " + ndjson + ".")
-	}
 	j, err := a.Jobs.Get(ctx, caller.Org.ID, in.ID)
 	if err != nil {
 		return err
+	}
+	if given, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || given != ndjson {
+		return problem.UnsupportedMediaType.New("Send the items with the header Content-Type: " + ndjson + ".")
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxUpload))
 	if err != nil {
