@@ -240,6 +240,8 @@ var bodies = map[string]func(session map[string]any) map[string]any{
 	},
 	"connectCurl": func(s map[string]any) map[string]any { return map[string]any{"curl": s["curl"]} },
 	"putWebhook":  func(map[string]any) map[string]any { return map[string]any{"url": unreachable} },
+
+	"createWebhookEndpoint": func(map[string]any) map[string]any { return map[string]any{"url": unreachable} },
 }
 
 // unreachable is a URL that never responds.
@@ -578,7 +580,13 @@ func crossTenants(t *testing.T, node *testnode.Node, database secret.String, ope
 			account, foreign = connected(t, node, mine), connected(t, node, theirs)
 			triedOn(t, node, mine.Key, account) // an account without a webhook has another 404
 		}
+		own, other, missing := account, foreign, "account-not-found"
 		object := second.existing(t, node, theirs.Key, foreign)
+		if of := segment(op.Path); of == "webhook-endpoints" {
+			own, other, missing = resources[of].existing(t, node, mine), resources[of].existing(t, node, theirs), "endpoint-not-found"
+			node.Call(t, http.MethodPost, "/v1/webhook-endpoints/"+other+"/test", theirs.Key, nil)
+			object = firstDelivery(t, node, theirs.Key, "/v1/webhook-endpoints/"+other+"/deliveries?wait=25")
+		}
 		call := func(account, object string) testnode.Reply {
 			cases++
 			path := strings.NewReplacer("{"+parameters[0]+"}", account, "{"+parameters[1]+"}", object, "{number}", "1").Replace(op.Path)
@@ -589,7 +597,7 @@ func crossTenants(t *testing.T, node *testnode.Node, database secret.String, ope
 			must.OK(t, err)
 			return r
 		}
-		unknown, r := call(account, second.unknown), call(account, object)
+		unknown, r := call(own, second.unknown), call(own, object)
 		if unknown.Status != http.StatusNotFound {
 			leak("%s of an unknown %s: %d %s", op.ID, parameters[1], unknown.Status, unknown.Body)
 		}
@@ -597,7 +605,7 @@ func crossTenants(t *testing.T, node *testnode.Node, database secret.String, ope
 			leak("%s of a %s of another org reveals more than an unknown one:\n%d %s\n%d %s",
 				op.ID, parameters[1], r.Status, r.Body, unknown.Status, unknown.Body)
 		}
-		if r := call(foreign, object); r.Status != http.StatusNotFound || r.Code() != "account-not-found" {
+		if r := call(other, object); r.Status != http.StatusNotFound || r.Code() != missing {
 			leak("%s of a %s below the other org's account: %d %s", op.ID, parameters[1], r.Status, r.Body)
 		}
 	}
