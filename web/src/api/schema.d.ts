@@ -998,6 +998,24 @@ export interface paths {
         delete: operations["revokeKey"];
         options?: never;
         head?: never;
+        /** Change a key */
+        patch: operations["updateKey"];
+        trace?: never;
+    };
+    "/v1/me/keys/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Rotate a key */
+        post: operations["rotateKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
         patch?: never;
         trace?: never;
     };
@@ -1170,6 +1188,23 @@ export interface paths {
         head?: never;
         /** Change a member's role */
         patch: operations["updateMember"];
+        trace?: never;
+    };
+    "/v1/org/members/{id}/revoke-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Revoke the keys of a member */
+        post: operations["revokeMemberKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/org/restore": {
@@ -2119,6 +2154,7 @@ export interface components {
         };
         IdentityKey: {
             accountIds?: string[];
+            allowedIps?: string[];
             createdAt: string;
             id: string;
             inheritedMethods?: string[][];
@@ -2205,7 +2241,9 @@ export interface components {
         };
         KeyEntry: {
             accountIds?: string[];
+            allowedIps?: string[];
             createdAt: string;
+            createdBy?: string;
             current: boolean;
             expiresAt?: string;
             hint: string;
@@ -2214,6 +2252,7 @@ export interface components {
             label: string;
             lastUsedAt: string | null;
             methods?: string[];
+            replacedBy?: string;
             revokedAt?: string;
             scopes: string[];
         };
@@ -2240,6 +2279,10 @@ export interface components {
         };
         KindsOutputBody: {
             kinds: components["schemas"]["KindBody"][];
+        };
+        LeftKey: {
+            id: string;
+            label: string;
         };
         LimitsBody: {
             accountReadPerMinute: number;
@@ -2410,6 +2453,7 @@ export interface components {
         };
         MintBody: {
             accountIds?: string[];
+            allowedIps?: string[];
             createdAt: string;
             expiresAt?: string;
             id: string;
@@ -2421,6 +2465,7 @@ export interface components {
         };
         MintInputBody: {
             accountIds?: string[];
+            allowedIps?: string[];
             expiresAt?: string;
             label: string;
             methods?: string[];
@@ -2519,6 +2564,10 @@ export interface components {
         PlatformsOutputBody: {
             platforms: components["schemas"]["PlatformBody"][];
         };
+        PreviousKey: {
+            endsAt: string;
+            id: string;
+        };
         Problem: {
             code: string;
             detail?: string;
@@ -2582,6 +2631,7 @@ export interface components {
         };
         RemovedOutputBody: {
             id: string;
+            keys: components["schemas"]["LeftKey"][];
             removed: boolean;
         };
         ReplayBody: {
@@ -2610,11 +2660,31 @@ export interface components {
             id: string;
             revoked: boolean;
         };
+        RevokedKeysOutputBody: {
+            id: string;
+            revoked: components["schemas"]["LeftKey"][];
+        };
         RoleInputBody: {
             /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
         };
+        RotateBody: {
+            accountIds?: string[];
+            allowedIps?: string[];
+            createdAt: string;
+            expiresAt?: string;
+            id: string;
+            inheritedMethods?: string[][];
+            key: string;
+            label: string;
+            methods?: string[];
+            replaces: components["schemas"]["PreviousKey"];
+            scopes: string[];
+        };
         RotateInputBody: {
+            overlapSec?: number;
+        };
+        RotateKeyInputBody: {
             overlapSec?: number;
         };
         SandboxSessionBody: {
@@ -2846,6 +2916,14 @@ export interface components {
             };
             name: string;
             title: string;
+        };
+        UpdateKeyInputBody: {
+            accountIds?: string[] | null;
+            allowedIps?: string[] | null;
+            expiresAt?: string | null;
+            label?: string;
+            methods?: string[] | null;
+            scopes?: string[];
         };
         UploadBody: {
             result: unknown;
@@ -4774,6 +4852,60 @@ export interface operations {
             };
         };
     };
+    updateKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateKeyInputBody"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyEntry"];
+                };
+            };
+        };
+    };
+    rotateKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RotateKeyInputBody"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RotateBody"];
+                };
+            };
+        };
+    };
     listBrowserSessions: {
         parameters: {
             query?: never;
@@ -5011,6 +5143,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MemberOutputBody"];
+                };
+            };
+        };
+    };
+    revokeMemberKeys: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevokedKeysOutputBody"];
                 };
             };
         };
