@@ -61,8 +61,8 @@ Columns in a pipe: id, label, key prefix, scopes, last used, created, current.`,
 
 type keyOptions struct {
 	scopes, accounts, methods, networks []string
-	preset                    string
-	expires                   time.Duration
+	preset                              string
+	expires                             time.Duration
 }
 
 func createKey(app *core.App) *cobra.Command {
