@@ -521,6 +521,7 @@ var rules = []struct {
 	// The server polls the platform about a selfie every few seconds, so the attempt may have completed already.
 	{regexp.MustCompile(`(pass_selfie\. The attempt is now) \w+\.`), "$1 needs_face_otp."},
 	{regexp.MustCompile(`\bin \d+ (s|min|h|d)\b`), "in N $1"},
+	{regexp.MustCompile(`(@example\.test on) \S+`), "$1 MACHINE"},
 	{regexp.MustCompile(`(░ 0 %  )just now`), "${1}in N s"},
 	// The transcript of operators.
 	{regexp.MustCompile(`\b01[0-9a-z]{24}\b`), "01nodenodenodenodenodenode"},

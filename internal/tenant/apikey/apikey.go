@@ -234,15 +234,19 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 	var committed func(context.Context)
 	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		committed = nil // the transaction may be repeated
-		err := s.revokeOne(ctx, tx, by, owner, key)
+		label, err := s.revokeOne(ctx, tx, by, owner, key)
 		if errors.Is(err, errUnchanged) {
 			return nil // already revoked
 		}
 		if err != nil {
 			return err
 		}
-		committed, err = s.deps.Orgs.AdvanceEpoch(ctx, tx, owner)
-		return err
+		if committed, err = s.deps.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
+			return err
+		}
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(key), audit.Changes{
+			"label": {From: label}, "revoked": {From: false, To: true},
+		})
 	})
 	if err != nil {
 		return err
@@ -253,19 +257,14 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 	return nil
 }
 
-// revokeOne revokes a key, with its event and audit entry. It returns errUnchanged if the key was revoked already.
-func (s *Keys) revokeOne(ctx context.Context, tx postgres.Tx, by audit.By, owner id.Org, key id.Key) error {
+// revokeOne revokes a key, adds its event, and returns its label. It returns errUnchanged if the key was revoked already.
+func (s *Keys) revokeOne(ctx context.Context, tx postgres.Tx, by audit.By, owner id.Org, key id.Key) (string, error) {
 	label, err := revoke(ctx, tx, owner, key, s.deps.Now())
 	if err != nil {
-		return err
+		return "", err
 	}
 	revoked := contract.KeyRevoked{ID: key, Label: label, By: by.Actor()}
-	if err := s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Data: revoked}); err != nil {
-		return err
-	}
-	return s.deps.Audit.Record(ctx, tx, owner, by, string(key), audit.Changes{
-		"label": {From: label}, "revoked": {From: false, To: true},
-	})
+	return label, s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Data: revoked})
 }
 
 // resolveScopes parses the scopes of a new key, or takes the default set if names is nil, and checks that the creator

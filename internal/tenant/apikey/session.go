@@ -107,7 +107,7 @@ func (s *Keys) MintedBy(ctx context.Context, tx postgres.Tx, owner id.Org, perso
 }
 
 // RevokeMinted revokes the keys that MintedBy returns, except for one, and returns them. The caller must advance the
-// org's epoch.
+// org's epoch and write the audit entry.
 func (s *Keys) RevokeMinted(ctx context.Context, tx postgres.Tx, by audit.By, owner id.Org, person id.Person, except id.Key) ([]Key, error) {
 	minted, err := s.MintedBy(ctx, tx, owner, person)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Keys) RevokeMinted(ctx context.Context, tx postgres.Tx, by audit.By, ow
 	}
 	minted = slices.DeleteFunc(minted, func(k Key) bool { return k.ID == except })
 	for _, k := range minted {
-		if err := s.revokeOne(ctx, tx, by, owner, k.ID); err != nil {
+		if _, err := s.revokeOne(ctx, tx, by, owner, k.ID); err != nil {
 			return nil, err
 		}
 	}

@@ -219,11 +219,14 @@ func (s *Members) RevokeKeys(ctx context.Context, by audit.By, owner id.Org, per
 			return err
 		}
 		if len(revoked) == 0 {
-			_, err = getMember(ctx, tx, owner, who)
+			if _, err := getMember(ctx, tx, owner, who); err != nil {
+				return err
+			}
+		} else if committed, err = s.deps.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
 			return err
 		}
-		committed, err = s.deps.Orgs.AdvanceEpoch(ctx, tx, owner)
-		return err
+		ids := postgres.Convert(revoked, func(k apikey.Key) id.Key { return k.ID })
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(who), audit.Changes{"keys": {From: ids}})
 	})
 	if err == nil && committed != nil {
 		committed(ctx)

@@ -164,7 +164,7 @@ func Routes(t *endpoint.Table, members *member.Members, publicURL string) {
 	}, a.removeMember)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "revokeMemberKeys", Method: http.MethodPost, Path: "/v1/org/members/{id}/revoke-keys", Tag: tag, Status: http.StatusOK,
-		Scope: scope.MeWrite, Quota: admission.Safety, Audit: "key.revoke", Problems: []problem.Kind{problem.MemberNotFound},
+		Scope: scope.MeWrite, Quota: admission.Safety, Audit: "member.revoke_keys", Problems: []problem.Kind{problem.MemberNotFound},
 		Summary: "Revoke the keys of a member", Description: "Revokes all keys that a member, or a person who has left, created directly or with other keys. " +
 			"The calling key is not revoked. Calls that start after the response are refused on every server.",
 	}, a.revokeMemberKeys)
