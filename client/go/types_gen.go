@@ -77,6 +77,18 @@ type AccountChallengeRequiredData struct {
 	UserAction string `json:"userAction"`
 }
 
+// AccountChoice: which accounts an export reads. Accounts that match all members are read.
+type AccountChoice struct {
+	// The ids of accounts.
+	IDs []string `json:"ids,omitzero"`
+	// Metadata that the accounts have, with these values.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// A platform of GET /v1/platforms.
+	Platform string `json:"platform,omitzero"`
+	// The state of the accounts.
+	State string `json:"state,omitzero"`
+}
+
 // AccountConnectedData is the data of the event account.connected.
 type AccountConnectedData struct {
 	Account Account `json:"account"`
@@ -1193,7 +1205,7 @@ type Job struct {
 	// Null until it is over.
 	FinishedAt *time.Time `json:"finishedAt"`
 	ID         string     `json:"id"`
-	// One of org_export; others may follow.
+	// One of export, bulk, org_export; others may follow.
 	Kind     string      `json:"kind"`
 	Progress JobProgress `json:"progress"`
 	// Null until it is over, and after the result has expired.
@@ -1217,6 +1229,14 @@ type JobError struct {
 // JobFailedData is the data of the event job.failed.
 type JobFailedData struct {
 	Job Job `json:"job"`
+}
+
+// JobItem is an item of a bulk job: one call.
+type JobItem struct {
+	// The account of the call.
+	AccountID string `json:"accountId"`
+	// The arguments of the call, as an object.
+	Args map[string]any `json:"args,omitzero"`
 }
 
 // JobProgress: how far a job is. It never goes back.

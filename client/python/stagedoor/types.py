@@ -255,6 +255,19 @@ AccountChallengeRequiredData = TypedDict(
 """The data of the event account.challenge_required."""
 
 
+class AccountChoice(TypedDict):
+    """Which accounts an export reads. Accounts that match all members are read."""
+
+    ids: NotRequired[list[str]]
+    """The ids of accounts."""
+    metadata: NotRequired[dict[str, str]]
+    """Metadata that the accounts have, with these values."""
+    platform: NotRequired[str]
+    """A platform of GET /v1/platforms."""
+    state: NotRequired[str]
+    """The state of the accounts."""
+
+
 AccountConnectedData = TypedDict(
     "AccountConnectedData",
     {
@@ -1529,7 +1542,7 @@ class Job(TypedDict):
     finishedAt: str | None
     """Null until it is over."""
     id: str
-    kind: Literal["org_export"] | str
+    kind: Literal["export", "bulk", "org_export"] | str
     progress: JobProgress
     result: JobResult | None
     """Null until it is over, and after the result has expired."""
@@ -1554,6 +1567,15 @@ class JobFailedData(TypedDict):
     """The data of the event job.failed."""
 
     job: Job
+
+
+class JobItem(TypedDict):
+    """An item of a bulk job: one call."""
+
+    accountId: str
+    """The account of the call."""
+    args: NotRequired[dict[str, Any]]
+    """The arguments of the call, as an object."""
 
 
 class JobProgress(TypedDict):
@@ -4078,6 +4100,7 @@ __all__ = [
     "AbortedResult",
     "Account",
     "AccountChallengeRequiredData",
+    "AccountChoice",
     "AccountConnectedData",
     "AccountDefaults",
     "AccountDegradedData",
@@ -4201,6 +4224,7 @@ __all__ = [
     "JobCompletedData",
     "JobError",
     "JobFailedData",
+    "JobItem",
     "JobProgress",
     "JobResult",
     "JobState",

@@ -948,7 +948,7 @@ export interface Job {
   /** Null until it is over. */
   finishedAt: string | null;
   id: string;
-  kind: "org_export" | (string & {});
+  kind: "export" | "bulk" | "org_export" | (string & {});
   progress: JobProgress;
   /** Null until it is over, and after the result has expired. */
   result: JobResult | null;
