@@ -1182,7 +1182,9 @@ type Identity struct {
 // IdentityKey is the key in use.
 type IdentityKey struct {
 	// The accounts that the key may use. Absent if it may use all.
-	AccountIDs []string  `json:"accountIds"`
+	AccountIDs []string `json:"accountIds"`
+	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
+	AllowedIPs []string  `json:"allowedIps"`
 	CreatedAt  time.Time `json:"createdAt"`
 	ID         string    `json:"id"`
 	// The lists of the keys from which this key was created. They apply as well.
@@ -1309,8 +1311,13 @@ type Jobs struct {
 // Key is an API key, without its secret.
 type Key struct {
 	// The accounts that the key may use. Absent if it may use all.
-	AccountIDs []string  `json:"accountIds"`
+	AccountIDs []string `json:"accountIds"`
+	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
+	AllowedIPs []string  `json:"allowedIps"`
 	CreatedAt  time.Time `json:"createdAt"`
+	// The person who created it, directly or with another key, as GET /v1/org/members lists them. Absent for a key of the
+	// operators.
+	CreatedBy string `json:"createdBy"`
 	// True for the key that makes this call.
 	Current   bool      `json:"current"`
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -1323,9 +1330,11 @@ type Key struct {
 	// Time of its last call, accurate to two minutes; null if it was never used.
 	LastUsedAt *time.Time `json:"lastUsedAt"`
 	// Patterns of the SDK methods that the key may call. Absent if it may call all.
-	Methods   []string  `json:"methods"`
-	RevokedAt time.Time `json:"revokedAt"`
-	Scopes    []string  `json:"scopes"`
+	Methods []string `json:"methods"`
+	// The key that replaced it in a rotation. Absent if none did.
+	ReplacedBy string    `json:"replacedBy"`
+	RevokedAt  time.Time `json:"revokedAt"`
+	Scopes     []string  `json:"scopes"`
 }
 
 // KeyCreatedData is the data of the event key.created.
@@ -1776,10 +1785,26 @@ type Member struct {
 	You bool `json:"you"`
 }
 
+// MemberKey is a key that a member created.
+type MemberKey struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+}
+
+// MemberKeysRevoked is the result of revoking the keys of a member.
+type MemberKeysRevoked struct {
+	// The member's id.
+	ID string `json:"id"`
+	// The keys that were revoked.
+	Revoked []MemberKey `json:"revoked"`
+}
+
 // MemberRemoved is the result of removing a member.
 type MemberRemoved struct {
-	ID      string `json:"id"`
-	Removed bool   `json:"removed"`
+	ID string `json:"id"`
+	// Keys that the member created, directly or with other keys, and that still work.
+	Keys    []MemberKey `json:"keys"`
+	Removed bool        `json:"removed"`
 }
 
 // MentionData is the data of the event mention.
@@ -1926,7 +1951,9 @@ type MethodInfo struct {
 // MintedKey is a new key. Its secret is shown only once.
 type MintedKey struct {
 	// The accounts that the key may use. Absent if it may use all.
-	AccountIDs []string  `json:"accountIds"`
+	AccountIDs []string `json:"accountIds"`
+	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
+	AllowedIPs []string  `json:"allowedIps"`
 	CreatedAt  time.Time `json:"createdAt"`
 	ExpiresAt  time.Time `json:"expiresAt"`
 	ID         string    `json:"id"`
@@ -2507,6 +2534,13 @@ type RemovedResult struct {
 	Removed bool `json:"removed"`
 }
 
+// ReplacedKey is the key that was replaced.
+type ReplacedKey struct {
+	// When it stops working.
+	EndsAt time.Time `json:"endsAt"`
+	ID     string    `json:"id"`
+}
+
 // Replay is a range of events that is resent.
 type Replay struct {
 	// The first event of the range, before the filter.
@@ -2538,6 +2572,26 @@ type ResubscribedData struct {
 // RevokedResult is the confirmation of a call.
 type RevokedResult struct {
 	Revoked bool `json:"revoked"`
+}
+
+// RotatedKey is the key that replaces another one. Its secret is shown only once.
+type RotatedKey struct {
+	// The accounts that the key may use. Absent if it may use all.
+	AccountIDs []string `json:"accountIds"`
+	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
+	AllowedIPs []string  `json:"allowedIps"`
+	CreatedAt  time.Time `json:"createdAt"`
+	ExpiresAt  time.Time `json:"expiresAt"`
+	ID         string    `json:"id"`
+	// The lists of the keys from which this key was created. They apply as well.
+	InheritedMethods [][]string `json:"inheritedMethods"`
+	// The key itself. It is shown only once; store it now.
+	Key   string `json:"key"`
+	Label string `json:"label"`
+	// Patterns of the SDK methods that the key may call. Absent if it may call all.
+	Methods  []string    `json:"methods"`
+	Replaces ReplacedKey `json:"replaces"`
+	Scopes   []string    `json:"scopes"`
 }
 
 // SandboxAccepted is the confirmation that the sandbox accepted the request.

@@ -1518,6 +1518,8 @@ class IdentityKey(TypedDict):
 
     accountIds: NotRequired[list[str]]
     """The accounts that the key may use. Absent if it may use all."""
+    allowedIps: NotRequired[list[str]]
+    """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
     createdAt: str
     id: str
     inheritedMethods: NotRequired[list[list[str]]]
@@ -1654,7 +1656,13 @@ class Key(TypedDict):
 
     accountIds: NotRequired[list[str]]
     """The accounts that the key may use. Absent if it may use all."""
+    allowedIps: NotRequired[list[str]]
+    """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
     createdAt: str
+    createdBy: NotRequired[str]
+    """The person who created it, directly or with another key, as GET /v1/org/members lists them. Absent for a key of
+    the operators.
+    """
     current: bool
     """True for the key that makes this call."""
     expiresAt: NotRequired[str]
@@ -1668,6 +1676,8 @@ class Key(TypedDict):
     """Time of its last call, accurate to two minutes; null if it was never used."""
     methods: NotRequired[list[str]]
     """Patterns of the SDK methods that the key may call. Absent if it may call all."""
+    replacedBy: NotRequired[str]
+    """The key that replaced it in a rotation. Absent if none did."""
     revokedAt: NotRequired[str]
     scopes: list[str]
 
@@ -2205,10 +2215,28 @@ class Member(TypedDict):
     """True for the member who makes this call."""
 
 
+class MemberKey(TypedDict):
+    """A key that a member created."""
+
+    id: str
+    label: str
+
+
+class MemberKeysRevoked(TypedDict):
+    """The result of revoking the keys of a member."""
+
+    id: str
+    """The member's id."""
+    revoked: list[MemberKey]
+    """The keys that were revoked."""
+
+
 class MemberRemoved(TypedDict):
     """The result of removing a member."""
 
     id: str
+    keys: list[MemberKey]
+    """Keys that the member created, directly or with other keys, and that still work."""
     removed: bool
 
 
@@ -2371,6 +2399,8 @@ class MintedKey(TypedDict):
 
     accountIds: NotRequired[list[str]]
     """The accounts that the key may use. Absent if it may use all."""
+    allowedIps: NotRequired[list[str]]
+    """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
     createdAt: str
     expiresAt: NotRequired[str]
     id: str
@@ -3019,6 +3049,14 @@ class RemovedResult(TypedDict):
     removed: bool
 
 
+class ReplacedKey(TypedDict):
+    """The key that was replaced."""
+
+    endsAt: str
+    """When it stops working."""
+    id: str
+
+
 Replay = TypedDict(
     "Replay",
     {
@@ -3058,6 +3096,27 @@ class RevokedResult(TypedDict):
     """The confirmation of a call."""
 
     revoked: bool
+
+
+class RotatedKey(TypedDict):
+    """The key that replaces another one. Its secret is shown only once."""
+
+    accountIds: NotRequired[list[str]]
+    """The accounts that the key may use. Absent if it may use all."""
+    allowedIps: NotRequired[list[str]]
+    """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
+    createdAt: str
+    expiresAt: NotRequired[str]
+    id: str
+    inheritedMethods: NotRequired[list[list[str]]]
+    """The lists of the keys from which this key was created. They apply as well."""
+    key: str
+    """The key itself. It is shown only once; store it now."""
+    label: str
+    methods: NotRequired[list[str]]
+    """Patterns of the SDK methods that the key may call. Absent if it may call all."""
+    replaces: ReplacedKey
+    scopes: list[str]
 
 
 class SandboxAccepted(TypedDict):
@@ -4354,6 +4413,8 @@ __all__ = [
     "MediaUseKind",
     "MediaUsePage",
     "Member",
+    "MemberKey",
+    "MemberKeysRevoked",
     "MemberRemoved",
     "MemberRole",
     "MentionData",
@@ -4447,11 +4508,13 @@ __all__ = [
     "ReleaseFormsCreateInviteResult",
     "ReleaseFormsListStatus",
     "RemovedResult",
+    "ReplacedKey",
     "Replay",
     "ReportedResult",
     "RestrictedResult",
     "ResubscribedData",
     "RevokedResult",
+    "RotatedKey",
     "SandboxAccepted",
     "SandboxActDo",
     "SandboxAdvanceAttemptTo",

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -116,6 +117,7 @@ type Deps struct {
 	Tracer   trace.Tracer
 	Draining func() bool
 	Source   func(*http.Request) string
+	Address  func(*http.Request) netip.Addr
 	HashIP   func(string) string
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -139,7 +141,7 @@ func New(d Deps) (*API, error) {
 		},
 		Auth: auth, Browser: &endpoint.Browser{Cookie: member.Cookie, Identify: auth.identifyBrowser, RequireRecent: d.Members.RequireRecent},
 		Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Reconnect: d.reconnectURL, Draining: d.Draining,
-		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now, Local: nil,
+		Source: d.Source, Address: d.Address, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now, Local: nil,
 	})
 	a := &API{t, sync.OnceValues(t.OpenAPI)}
 	identity.Routes(t, identity.Deps{

@@ -1015,6 +1015,24 @@ export interface paths {
         delete: operations["revokeKey"];
         options?: never;
         head?: never;
+        /** Change a key */
+        patch: operations["updateKey"];
+        trace?: never;
+    };
+    "/v1/me/keys/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Rotate a key */
+        post: operations["rotateKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
         patch?: never;
         trace?: never;
     };
@@ -1187,6 +1205,23 @@ export interface paths {
         head?: never;
         /** Change a member's role */
         patch: operations["updateMember"];
+        trace?: never;
+    };
+    "/v1/org/members/{id}/revoke-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Revoke the keys of a member */
+        post: operations["revokeMemberKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/org/restore": {
@@ -2366,6 +2401,7 @@ export interface components {
         };
         IdentityKey: {
             accountIds?: string[];
+            allowedIps?: string[];
             createdAt: string;
             id: string;
             inheritedMethods?: string[][];
@@ -2458,7 +2494,9 @@ export interface components {
         };
         KeyEntry: {
             accountIds?: string[];
+            allowedIps?: string[];
             createdAt: string;
+            createdBy?: string;
             current: boolean;
             expiresAt?: string;
             hint: string;
@@ -2467,6 +2505,7 @@ export interface components {
             label: string;
             lastUsedAt: string | null;
             methods?: string[];
+            replacedBy?: string;
             revokedAt?: string;
             scopes: string[];
         };
@@ -2493,6 +2532,10 @@ export interface components {
         };
         KindsOutputBody: {
             kinds: components["schemas"]["KindBody"][];
+        };
+        LeftKey: {
+            id: string;
+            label: string;
         };
         LimitsBody: {
             accountReadPerMinute: number;
@@ -2663,6 +2706,7 @@ export interface components {
         };
         MintBody: {
             accountIds?: string[];
+            allowedIps?: string[];
             createdAt: string;
             expiresAt?: string;
             id: string;
@@ -2674,6 +2718,7 @@ export interface components {
         };
         MintInputBody: {
             accountIds?: string[];
+            allowedIps?: string[];
             expiresAt?: string;
             label: string;
             methods?: string[];
@@ -2782,6 +2827,10 @@ export interface components {
         PlatformsOutputBody: {
             platforms: components["schemas"]["PlatformBody"][];
         };
+        PreviousKey: {
+            endsAt: string;
+            id: string;
+        };
         Problem: {
             code: string;
             detail?: string;
@@ -2845,6 +2894,7 @@ export interface components {
         };
         RemovedOutputBody: {
             id: string;
+            keys: components["schemas"]["LeftKey"][];
             removed: boolean;
         };
         ReplayBody: {
@@ -2882,14 +2932,34 @@ export interface components {
             id: string;
             revoked: boolean;
         };
+        RevokedKeysOutputBody: {
+            id: string;
+            revoked: components["schemas"]["LeftKey"][];
+        };
         RoleInputBody: {
             /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
+        };
+        RotateBody: {
+            accountIds?: string[];
+            allowedIps?: string[];
+            createdAt: string;
+            expiresAt?: string;
+            id: string;
+            inheritedMethods?: string[][];
+            key: string;
+            label: string;
+            methods?: string[];
+            replaces: components["schemas"]["PreviousKey"];
+            scopes: string[];
         };
         RotateEndpointInputBody: {
             overlapSec?: number;
         };
         RotateInputBody: {
+            overlapSec?: number;
+        };
+        RotateKeyInputBody: {
             overlapSec?: number;
         };
         SandboxSessionBody: {
@@ -3136,6 +3206,14 @@ export interface components {
             };
             name: string;
             title: string;
+        };
+        UpdateKeyInputBody: {
+            accountIds?: string[] | null;
+            allowedIps?: string[] | null;
+            expiresAt?: string | null;
+            label?: string;
+            methods?: string[] | null;
+            scopes?: string[];
         };
         UploadBody: {
             result: unknown;
@@ -5093,6 +5171,60 @@ export interface operations {
             };
         };
     };
+    updateKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateKeyInputBody"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyEntry"];
+                };
+            };
+        };
+    };
+    rotateKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RotateKeyInputBody"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RotateBody"];
+                };
+            };
+        };
+    };
     listBrowserSessions: {
         parameters: {
             query?: never;
@@ -5330,6 +5462,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MemberOutputBody"];
+                };
+            };
+        };
+    };
+    revokeMemberKeys: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevokedKeysOutputBody"];
                 };
             };
         };

@@ -929,6 +929,8 @@ export interface Identity {
 export interface IdentityKey {
   /** The accounts that the key may use. Absent if it may use all. */
   accountIds?: string[];
+  /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
+  allowedIps?: string[];
   createdAt: string;
   id: string;
   /** The lists of the keys from which this key was created. They apply as well. */
@@ -1041,7 +1043,14 @@ export interface Jobs {
 export interface Key {
   /** The accounts that the key may use. Absent if it may use all. */
   accountIds?: string[];
+  /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
+  allowedIps?: string[];
   createdAt: string;
+  /**
+   * The person who created it, directly or with another key, as GET /v1/org/members lists them. Absent for a key of the
+   * operators.
+   */
+  createdBy?: string;
   /** True for the key that makes this call. */
   current: boolean;
   expiresAt?: string;
@@ -1055,6 +1064,8 @@ export interface Key {
   lastUsedAt: string | null;
   /** Patterns of the SDK methods that the key may call. Absent if it may call all. */
   methods?: string[];
+  /** The key that replaced it in a rotation. Absent if none did. */
+  replacedBy?: string;
   revokedAt?: string;
   scopes: string[];
 }
@@ -1462,9 +1473,25 @@ export interface Member {
   you: boolean;
 }
 
+/** A key that a member created. */
+export interface MemberKey {
+  id: string;
+  label: string;
+}
+
+/** The result of revoking the keys of a member. */
+export interface MemberKeysRevoked {
+  /** The member's id. */
+  id: string;
+  /** The keys that were revoked. */
+  revoked: MemberKey[];
+}
+
 /** The result of removing a member. */
 export interface MemberRemoved {
   id: string;
+  /** Keys that the member created, directly or with other keys, and that still work. */
+  keys: MemberKey[];
   removed: boolean;
 }
 
@@ -1552,6 +1579,8 @@ export interface MethodInfo {
 export interface MintedKey {
   /** The accounts that the key may use. Absent if it may use all. */
   accountIds?: string[];
+  /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
+  allowedIps?: string[];
   createdAt: string;
   expiresAt?: string;
   id: string;
@@ -2013,6 +2042,13 @@ export interface RemovedResult {
   removed: boolean;
 }
 
+/** The key that was replaced. */
+export interface ReplacedKey {
+  /** When it stops working. */
+  endsAt: string;
+  id: string;
+}
+
 /** A range of events that is resent. */
 export interface Replay {
   /** The first event of the range, before the filter. */
@@ -2036,6 +2072,26 @@ export interface RestrictedResult {
 /** The confirmation of a call. */
 export interface RevokedResult {
   revoked: boolean;
+}
+
+/** The key that replaces another one. Its secret is shown only once. */
+export interface RotatedKey {
+  /** The accounts that the key may use. Absent if it may use all. */
+  accountIds?: string[];
+  /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
+  allowedIps?: string[];
+  createdAt: string;
+  expiresAt?: string;
+  id: string;
+  /** The lists of the keys from which this key was created. They apply as well. */
+  inheritedMethods?: string[][];
+  /** The key itself. It is shown only once; store it now. */
+  key: string;
+  label: string;
+  /** Patterns of the SDK methods that the key may call. Absent if it may call all. */
+  methods?: string[];
+  replaces: ReplacedKey;
+  scopes: string[];
 }
 
 /** The confirmation that the sandbox accepted the request. */
