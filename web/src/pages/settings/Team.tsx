@@ -173,10 +173,7 @@ export function Team() {
       toast.ok(`${asking.member.email} is now ${label(asking.role).toLowerCase()}`)
       if (asking.member.you) await client.invalidateQueries()
     } else if (asking.kind === 'remove') {
-      const { keys } = await call<MemberRemoved>(
-        'DELETE',
-        `/v1/org/members/${encodeURIComponent(asking.member.id)}`,
-      )
+      const { keys } = await call<MemberRemoved>('DELETE', `/v1/org/members/${encodeURIComponent(asking.member.id)}`)
       if (asking.member.you) return location.assign('/app/')
       toast.ok(`${asking.member.email} was removed`)
       if (keys && keys.length > 0) setLeft({ member: asking.member, keys })
