@@ -688,6 +688,22 @@ func deleteAndRestore(t *testing.T, owner *testnode.Browser) map[string]testnode
 	return map[string]testnode.Reply{"deleteOrg": deleted, "restoreOrg": restored}
 }
 
+// uploadItems gives items to a bulk job that waits for them.
+func uploadItems(t *testing.T, node *testnode.Node, owner testnode.Org) testnode.Reply {
+	t.Helper()
+	started := node.Call(t, http.MethodPost, "/v1/jobs", owner.Key, map[string]any{"kind": "bulk", "method": "messages.send"})
+	job, _ := started.JSON()["job"].(map[string]any)
+	account := node.ConnectLogin(t, owner.Key, "ok+items"+owner.ID+"@sandbox.test", "us")
+	item := `{"accountId": "` + account + `", "args": {"chatId": "1", "text": "Hi"}}` + "\n"
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, fmt.Sprintf("%s/v1/jobs/%v/items", node.URL, job["id"]), strings.NewReader(item))
+	must.OK(t, err)
+	req.Header.Set("Authorization", "Bearer "+owner.Key)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	r, err := testnode.Send(req)
+	must.OK(t, err)
+	return r
+}
+
 // An operation that changes something writes exactly one audit entry, with its declared action, and only if it
 // succeeds. The result of an attempt is a separate entry.
 func TestEveryChangeIsAudited(t *testing.T) {
@@ -731,6 +747,8 @@ func TestEveryChangeIsAudited(t *testing.T) {
 			r = deleteAndRestore(t, joined(t, node, owner, "owner"))[op.ID]
 		case ownersOnly[op.ID]:
 			r = askBrowser(t, joined(t, node, owner, "owner"), op, path)
+		case op.ID == "putJobItems":
+			r = uploadItems(t, node, owner)
 		default:
 			r = node.Call(t, op.Method, path, owner.Key, workingBody(t, node, owner, op))
 		}
