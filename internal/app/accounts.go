@@ -111,11 +111,12 @@ func (n *Node) regionsWith(out *egress.Egress) func() []string {
 
 // accounts are the services for connected accounts: sign-in, state, probes.
 type accounts struct {
-	accounts *account.Accounts
-	sessions *link.Sessions
-	links    *link.Links
-	connects *connect.Connects
-	health   *health.Health
+	platforms platforms
+	accounts  *account.Accounts
+	sessions  *link.Sessions
+	links     *link.Links
+	connects  *connect.Connects
+	health    *health.Health
 }
 
 func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev events) accounts {
@@ -158,7 +159,7 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		n.loop("health", probes.Run)
 	}
 	return accounts{
-		accounts: list, sessions: sessions, links: link.NewLinks(t.sealer), connects: connects, health: probes,
+		platforms: p, accounts: list, sessions: sessions, links: link.NewLinks(t.sealer), connects: connects, health: probes,
 	}
 }
 

@@ -114,7 +114,7 @@ func (n *Node) build(ctx context.Context) error {
 	}
 	accounts := newAccounts(n, eng, operators, tenants, platforms, events)
 	calls := newCalls(n, operators, tenants, platforms, accounts)
-	delivery, err := newDelivery(n, eng, operators, tenants, platforms, accounts, events)
+	delivery, err := newDelivery(n, eng, operators, tenants, accounts, events)
 	if err != nil {
 		return err
 	}

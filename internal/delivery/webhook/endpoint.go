@@ -28,8 +28,9 @@ import (
 const PerAccount Ordering = "account"
 
 const (
-	// MaxEndpoints is how many endpoints an organisation may have, MaxEndpointAccounts how many accounts one may name.
-	MaxEndpoints        = 20
+	// MaxEndpoints is how many endpoints an organisation may have.
+	MaxEndpoints = 20
+	// MaxEndpointAccounts is how many accounts an endpoint may name.
 	MaxEndpointAccounts = 1000
 )
 

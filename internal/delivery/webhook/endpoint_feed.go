@@ -444,49 +444,18 @@ const (
 // time, until one is accepted. Several accounts are tried because the events of one may be what fails.
 func (f *feedReader) probe(ctx context.Context, after event.Position) {
 	w := f.w
-	tried := map[string]bool{}
-	last := lane.Result{}
-	for scanned := 0; scanned < probeScan && len(tried) < probeSources; {
+	p := probing{tried: map[string]bool{}}
+	for scanned := 0; scanned < probeScan && len(p.tried) < probeSources && !p.gone; {
 		list, reached, err := w.deps.Events.OrgAfter(ctx, f.run.at.Org, after, w.readableSince(f.days), w.deps.Config.Lane.Page)
+		if err == nil {
+			err = f.probeAll(ctx, list, &p)
+		}
 		if err != nil {
 			clock.Pause(ctx, retryAfter)
 			return // the probe is still due
 		}
-		for i := range list {
-			e := &list[i]
-			if len(tried) == probeSources {
-				break
-			}
-			ok, err := f.filter.wants(ctx, e)
-			if err != nil {
-				clock.Pause(ctx, retryAfter)
-				return
-			}
-			w.mu.Lock()
-			ok = ok && !tried[e.Source] && w.machine.FeedCandidate(f.number, e)
-			w.mu.Unlock()
-			if !ok {
-				continue
-			}
-			tried[e.Source] = true
-			result, sent := f.sendProbe(ctx, e)
-			if !sent || result.Aborted {
-				clock.Pause(ctx, retryAfter)
-				return
-			}
-			last = result
-			if outcome := lane.Classify(result); outcome == lane.Delivered || outcome == lane.Refused {
-				w.mu.Lock()
-				now := w.deps.Now()
-				w.machine.FeedProbed(f.number, e, outcome, now)
-				job := w.startWork(now)
-				w.mu.Unlock()
-				w.spawn(job)
-				return
-			} else if outcome == lane.Gone {
-				scanned = probeScan
-				break
-			}
+		if p.works {
+			return
 		}
 		if scanned += len(list); len(list) < w.deps.Config.Lane.Page {
 			break
@@ -495,11 +464,66 @@ func (f *feedReader) probe(ctx context.Context, after event.Position) {
 	}
 	w.mu.Lock()
 	now := w.deps.Now()
-	w.machine.FeedProbeFailed(f.number, last, len(tried) > 0, now)
+	w.machine.FeedProbeFailed(f.number, p.last, len(p.tried) > 0, now)
 	job := w.startWork(now)
 	w.mu.Unlock()
 	w.spawn(job)
 	signal(w.timerSet)
+}
+
+// probing is what the probe of an endpoint has found out.
+type probing struct {
+	// tried are the accounts of which an event was sent, and last is the result of the last one.
+	tried map[string]bool
+	last  lane.Result
+	// works means that the endpoint answers again, gone that it will not.
+	works, gone bool
+}
+
+// errNotProbed means that an event could not be sent now.
+var errNotProbed = errors.New("the event was not sent")
+
+// probeAll sends the events of a page that can be probes, until the endpoint works or is gone.
+func (f *feedReader) probeAll(ctx context.Context, page []event.Stored, p *probing) error {
+	w := f.w
+	for i := range page {
+		e := &page[i]
+		if len(p.tried) == probeSources {
+			return nil
+		}
+		ok, err := f.filter.wants(ctx, e)
+		if err != nil {
+			return err
+		}
+		w.mu.Lock()
+		ok = ok && !p.tried[e.Source] && w.machine.FeedCandidate(f.number, e)
+		w.mu.Unlock()
+		if !ok {
+			continue
+		}
+		p.tried[e.Source] = true
+		result, sent := f.sendProbe(ctx, e)
+		if !sent || result.Aborted {
+			return errNotProbed
+		}
+		p.last = result
+		switch outcome := lane.Classify(result); outcome {
+		case lane.Delivered, lane.Refused:
+			w.mu.Lock()
+			now := w.deps.Now()
+			w.machine.FeedProbed(f.number, e, outcome, now)
+			job := w.startWork(now)
+			w.mu.Unlock()
+			w.spawn(job)
+			p.works = true
+			return nil
+		case lane.Gone:
+			p.gone = true
+			return nil
+		case lane.Down:
+		}
+	}
+	return nil
 }
 
 func (f *feedReader) sendProbe(ctx context.Context, e *event.Stored) (result lane.Result, sent bool) {

@@ -162,24 +162,9 @@ func (w *Webhooks) replayToEndpoint(ctx context.Context, e *endpointErrand, hook
 		if err != nil {
 			return err
 		}
-		var wanted []event.Stored
-		over := len(page) < replayPage
-		for i := range page {
-			ev := &page[i]
-			if ev.Tx >= e.untilTx {
-				over = true
-				break
-			}
-			if e.accounts != nil && !slices.Contains(e.accounts, ev.Source) || !e.until.IsZero() && ev.At.After(e.until) {
-				continue
-			}
-			ok, err := filter.wants(ctx, ev)
-			if err != nil {
-				return err
-			}
-			if ok {
-				wanted = append(wanted, *ev)
-			}
+		wanted, over, err := e.wanted(ctx, filter, page)
+		if err != nil {
+			return err
 		}
 		failed, sent, err := w.sendPage(ctx, e, hook, wanted)
 		switch {
@@ -199,6 +184,27 @@ func (w *Webhooks) replayToEndpoint(ctx context.Context, e *endpointErrand, hook
 			return err
 		}
 	}
+}
+
+// wanted returns the events of a page that the replay sends. over reports whether it is the last page.
+func (e *endpointErrand) wanted(ctx context.Context, filter *feedFilter, page []event.Stored) (wanted []event.Stored, over bool, err error) {
+	for i := range page {
+		ev := &page[i]
+		if ev.Tx >= e.untilTx {
+			return wanted, true, nil
+		}
+		if e.accounts != nil && !slices.Contains(e.accounts, ev.Source) || !e.until.IsZero() && ev.At.After(e.until) {
+			continue
+		}
+		ok, err := filter.wants(ctx, ev)
+		if err != nil {
+			return nil, false, err
+		}
+		if ok {
+			wanted = append(wanted, *ev)
+		}
+	}
+	return wanted, len(page) < replayPage, nil
 }
 
 // sendPage sends a page of a replay. What cannot be delivered of an account is retried on its own, so that it does not hold up the
