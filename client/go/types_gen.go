@@ -3523,7 +3523,7 @@ type WebhookEndpointHealth struct {
 	SuccessRate24h *float64 `json:"successRate24h"`
 }
 
-// WebhookEndpointList: �
+// WebhookEndpointList is the webhook endpoints of the organisation.
 type WebhookEndpointList struct {
 	// Oldest first.
 	Endpoints []WebhookEndpoint `json:"endpoints"`

@@ -4153,7 +4153,7 @@ class WebhookEndpointHealth(TypedDict):
 
 
 class WebhookEndpointList(TypedDict):
-    """A webhook endpoint list."""
+    """The webhook endpoints of the organisation."""
 
     endpoints: list[WebhookEndpoint]
     """Oldest first."""

@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -599,7 +600,7 @@ func (w *Webhooks) ReplayEndpoint(ctx context.Context, by audit.By, reader Endpo
 		e.events = filter.Names()
 	}
 	return w.orderErrand(ctx, by, reader, e, audit.Changes{
-		"fromTime": {To: in.FromTime.UTC().Format(time.RFC3339)}, "accountIds": {To: e.accounts}, "events": {To: e.events},
+		"fromTime": {To: stamp.Text(in.FromTime)}, "accountIds": {To: e.accounts}, "events": {To: e.events},
 	})
 }
 

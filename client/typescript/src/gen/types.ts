@@ -2863,6 +2863,7 @@ export interface WebhookEndpointHealth {
   successRate24h: number | null;
 }
 
+/** The webhook endpoints of the organisation. */
 export interface WebhookEndpointList {
   /** Oldest first. */
   endpoints: WebhookEndpoint[];

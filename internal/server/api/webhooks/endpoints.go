@@ -87,6 +87,7 @@ type endpointOutput struct {
 
 type endpointsOutput struct {
 	Body struct {
+		_         struct{}       `doc:"The webhook endpoints of the organisation."`
 		Endpoints []endpointBody `json:"endpoints" doc:"Oldest first."`
 	}
 }
