@@ -88,6 +88,7 @@ var tables = []table{
 		name: "api_key", kind: "key", order: []string{"id"},
 		columns: []string{
 			"id", "kind", "hint", "label", "scopes", "methods", "account_ids", "person_id", "created_at", "expires_at", "revoked_at", "last_used_at",
+			"allowed_ips", "replaced_by", "minted_by",
 		},
 		withheld: with(reasons(secretValue, "hash"), internal, "session_id"),
 	},
