@@ -520,7 +520,7 @@ func (f *feedReader) probeAll(ctx context.Context, page []event.Stored, p *probi
 		case lane.Gone:
 			p.gone = true
 			return nil
-		case lane.Down:
+		case lane.Down, lane.Aborted:
 		}
 	}
 	return nil

@@ -190,6 +190,7 @@ var nav = []group{
 		{file: "adr/0041-redis-terms.md"},
 		{file: "adr/0043-settings-files.md"},
 		{file: "adr/0044-audit-stream.md"},
+		{file: "adr/0045-webhook-endpoints.md"},
 		{file: "adr/0046-device-sign-in.md"},
 		{file: "adr/0050-sdk-jobs.md"},
 	}},
