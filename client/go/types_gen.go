@@ -3502,9 +3502,9 @@ type WebhookEndpointDeleted struct {
 
 // WebhookEndpointHealth is the health of an endpoint.
 type WebhookEndpointHealth struct {
-	// How many accounts are behind the others, for example because their deliveries fail; at most 1,000 are counted.
+	// How many accounts lag, for example because their deliveries fail; at most 1,000 are counted.
 	AccountsBehind int64 `json:"accountsBehind"`
-	// How many events wait. Of events that no account is behind with, 10,000 are counted.
+	// How many events wait. Events of accounts that keep up are counted up to 10,000.
 	Backlog      int64      `json:"backlog"`
 	FailingSince *time.Time `json:"failingSince"`
 	// The age of the oldest event that waits, in seconds; 0 if there is none.

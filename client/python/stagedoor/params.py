@@ -499,7 +499,7 @@ class KeysRotateParams(TypedDict):
     """The arguments of keys.rotate."""
 
     overlap_sec: NotRequired[int]
-    """How long the old key works beside the new one, in seconds. With 0 it is revoked immediately. Default: 3600."""
+    """For how many seconds the old key still works. With 0 it is revoked immediately. Default: 3600."""
 
 
 class KeysUpdateParams(TypedDict):

@@ -212,7 +212,7 @@ func (r *endpointRecord) describe(now time.Time) Endpoint {
 	return e
 }
 
-// addBacklog counts what waits for an endpoint: events after its position, and those of accounts that are behind.
+// addBacklog counts what waits for an endpoint: events after its position, and those of accounts that lag.
 func (w *Webhooks) addBacklog(ctx context.Context, r *endpointRecord, h *EndpointHealth, now time.Time) error {
 	since := org.ReadableSince(now, org.Unlimited)
 	waiting, err := w.deps.Events.OrgWaiting(ctx, r.Org, r.progress.After, since, countedEvents)

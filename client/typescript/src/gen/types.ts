@@ -2842,9 +2842,9 @@ export interface WebhookEndpointDeleted {
 
 /** The health of an endpoint. */
 export interface WebhookEndpointHealth {
-  /** How many accounts are behind the others, for example because their deliveries fail; at most 1,000 are counted. */
+  /** How many accounts lag, for example because their deliveries fail; at most 1,000 are counted. */
   accountsBehind: number;
-  /** How many events wait. Of events that no account is behind with, 10,000 are counted. */
+  /** How many events wait. Events of accounts that keep up are counted up to 10,000. */
   backlog: number;
   failingSince: string | null;
   /** The age of the oldest event that waits, in seconds; 0 if there is none. */

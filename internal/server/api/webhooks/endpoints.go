@@ -115,8 +115,8 @@ type endpointBody struct {
 type endpointHealth struct {
 	_             struct{}    `doc:"The health of an endpoint."`
 	State         string      `json:"state" enum:"healthy,failing,paused,disabled" doc:"failing means that the endpoint does not work for any account."`
-	Backlog       int64       `json:"backlog" doc:"How many events wait. Of events that no account is behind with, 10,000 are counted."`
-	Behind        int         `json:"accountsBehind" doc:"How many accounts are behind the others, for example because their deliveries fail; at most 1,000 are counted."`
+	Backlog       int64       `json:"backlog" doc:"How many events wait. Events of accounts that keep up are counted up to 10,000."`
+	Behind        int         `json:"accountsBehind" doc:"How many accounts lag, for example because their deliveries fail; at most 1,000 are counted."`
 	LagSec        int64       `json:"lagSec" doc:"The age of the oldest event that waits, in seconds; 0 if there is none."`
 	LastStatus    *int        `json:"lastStatus" doc:"The status of the last response; 0 if there was none, null if nothing was sent yet."`
 	LastError     *string     `json:"lastError" doc:"Why the last attempt got no response; null if it got one."`
