@@ -2221,6 +2221,7 @@ export interface components {
             endpoint: components["schemas"]["EndpointBody"];
         };
         EndpointReplay: {
+            events: number;
             id: string;
         };
         EndpointsOutputBody: {
@@ -2904,6 +2905,7 @@ export interface components {
         };
         ReplayEndpointInputBody: {
             accountIds?: string[];
+            dryRun?: boolean;
             events?: string[];
             fromTime: string;
             toTime?: string;
@@ -2912,6 +2914,7 @@ export interface components {
             replay: components["schemas"]["EndpointReplay"];
         };
         ReplayInputBody: {
+            dryRun?: boolean;
             events?: string[];
             fromId?: string;
             fromTime?: string;
@@ -3226,6 +3229,11 @@ export interface components {
             etag: string;
             number: number;
         };
+        UrlCount: {
+            attention: number;
+            url: string;
+            webhooks: number;
+        };
         UsageBody: {
             rateLimits: components["schemas"]["RateLimitsBody"];
             usage: components["schemas"]["PeriodBody"];
@@ -3289,6 +3297,7 @@ export interface components {
         WebhooksBody: {
             counts: components["schemas"]["WebhookCounts"];
             nextCursor: string | null;
+            urls?: components["schemas"]["UrlCount"][];
             webhooks: components["schemas"]["ListedWebhook"][];
         };
         WindowBody: {
@@ -6218,8 +6227,11 @@ export interface operations {
         parameters: {
             query?: {
                 state?: "failing" | "healthy" | "paused" | "disabled" | "lagging" | "attention";
+                q?: string;
+                url?: string;
                 limit?: number;
                 cursor?: string;
+                urls?: boolean;
             };
             header?: never;
             path?: never;

@@ -685,7 +685,9 @@ export interface EndpointDelivery {
 
 /** Events that are sent to an endpoint again. */
 export interface EndpointReplay {
-  /** The value of X-Webhook-Replay in its deliveries. */
+  /** How many events are sent, counted among the first 10,000 of the period. */
+  events: number;
+  /** The value of X-Webhook-Replay in its deliveries; empty after a dry run. */
   id: string;
 }
 
@@ -2053,7 +2055,7 @@ export interface ReplacedKey {
 export interface Replay {
   /** The first event of the range, before the filter. */
   from: string;
-  /** The value of X-Webhook-Replay in its deliveries. */
+  /** The value of X-Webhook-Replay in its deliveries; empty after a dry run. */
   id: string;
   /** The last event of the range. It is before from if the range is empty. */
   to: string;
@@ -2579,6 +2581,16 @@ export interface UploadsGetPartUrlResult {
   expiresAt: string;
 }
 
+/** How many webhooks have the same URL. */
+export interface UrlCount {
+  /** How many of them are failing, disabled or lagging. */
+  attention: number;
+  /** The URL. */
+  url: string;
+  /** How many webhooks have it. */
+  webhooks: number;
+}
+
 /** The limits and their usage. */
 export interface Usage {
   rateLimits: RateLimits;
@@ -2917,6 +2929,10 @@ export interface WebhookPage {
   counts: WebhookCounts;
   /** Null on the last page. */
   nextCursor: string | null;
+  /**
+   * With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the URL.
+   */
+  urls?: UrlCount[];
   /** In the order in which their accounts were first connected. */
   webhooks: ListedWebhook[];
 }
