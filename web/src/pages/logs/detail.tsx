@@ -25,7 +25,8 @@ import {
   Time,
 } from '@/ui'
 import { ProblemDoc, useProblemPage } from '@/ui/ProblemDoc'
-import { sourceOf, useKeyNames } from './index'
+import { useKeyNames } from '@/shell/keyNames'
+import { sourceOf } from './index'
 import { fieldsOf, limitOf, problemOf } from './problem'
 
 /** One request: the page of a pasted req_ id. */

@@ -1,14 +1,13 @@
 import { Link, useNavigate } from '@tanstack/react-router'
-import { useQuery } from '@tanstack/react-query'
 import { Download, RotateCw } from 'lucide-react'
-import { api, download } from '@/api/client'
+import { download } from '@/api/client'
 import { keys, usePages } from '@/api/hooks'
 import { useAccountNames, useAccountPlaces } from '@/api/names'
 import type { Log } from '@/api/types'
 import { useFilters, useTyped } from '@/lib/filters'
 import { millis, shortId } from '@/lib/format'
 import { snippets } from '@/lib/snippets'
-import { useCan } from '@/shell/session'
+import { useKeyNames } from '@/shell/keyNames'
 import { AccountPicker } from '@/ui/AccountPicker'
 import {
   Badge,
@@ -233,19 +232,6 @@ export default function Logs() {
 /** api, dashboard or cli; api for older entries, which have no source. */
 export function sourceOf(l: Log): string {
   return (l as Log & { source?: string }).source ?? 'api'
-}
-
-/** Labels of the org's keys; empty if the role may not see them. */
-export function useKeyNames(): ReadonlyMap<string, string> {
-  const may = useCan('me:read')
-  const list = useQuery({
-    queryKey: keys.keys,
-    queryFn: ({ signal }) => api.get('/v1/me/keys', { signal }),
-    staleTime: 300_000,
-    enabled: may,
-    retry: false,
-  })
-  return new Map((list.data?.keys ?? []).map((k) => [k.id, k.label || shortId(k.id)]))
 }
 
 function KeySelect({
