@@ -1585,6 +1585,9 @@ type Log struct {
 	DurationMs float64 `json:"durationMs"`
 	// The fields of the request that the problem pointed at; empty if there are none. Their values are not stored.
 	Errors []LogField `json:"errors"`
+	// Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
+	// Values of the request and texts are not stored.
+	Extensions map[string]json.RawMessage `json:"extensions"`
 	// The HTTP method.
 	Http  string `json:"http"`
 	KeyID string `json:"keyId"`
@@ -1595,6 +1598,9 @@ type Log struct {
 	// Whether the response was that of an earlier request with the same Idempotency-Key.
 	Replayed  bool   `json:"replayed"`
 	RequestID string `json:"requestId"`
+	// When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not reset by
+	// itself.
+	ResetAt *time.Time `json:"resetAt"`
 	// Whether the problem was retryable; null if there was none.
 	Retryable *bool `json:"retryable"`
 	// api: a program with a key. dashboard: a user of the dashboard. cli: our command line. One of api, dashboard, cli.
