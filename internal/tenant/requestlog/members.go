@@ -6,7 +6,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// Members are members of a problem besides those that every problem has, as a JSON object. They say what limit was
+// Members are the members of a problem that not every problem has, as a JSON object. They say what limit was
 // reached, what scope is missing or which account is meant. They never contain a value of the request or a text for
 // people, which may quote one, nor an address, which may be a secret.
 type Members string
