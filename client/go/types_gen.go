@@ -985,6 +985,8 @@ type EventPage struct {
 	Gap bool `json:"gap"`
 	// Send it as after to continue.
 	NextCursor string `json:"nextCursor"`
+	// With fromTime, toTime or q: how many events of the period this page has looked at. The period is over when it is 0.
+	Scanned int64 `json:"scanned"`
 }
 
 // EventToken is a token with which a browser follows an account's events.
@@ -1251,7 +1253,9 @@ type Job struct {
 	FinishedAt *time.Time `json:"finishedAt"`
 	ID         string     `json:"id"`
 	// One of export, bulk, org_export; others may follow.
-	Kind     string      `json:"kind"`
+	Kind string `json:"kind"`
+	// The method of an export or bulk job; null for other kinds.
+	Method   *string     `json:"method"`
 	Progress JobProgress `json:"progress"`
 	// Null until it is over, and after the result has expired.
 	Result *JobResult `json:"result"`
@@ -2063,6 +2067,9 @@ type OrgEventPage struct {
 	// Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a
 	// page can have fewer events than requested without being the last.
 	NextCursor *string `json:"nextCursor"`
+	// With fromTime, toTime or q: how many events of the period this page has looked at. Without latest, the period is over
+	// when it is 0.
+	Scanned int64 `json:"scanned"`
 }
 
 // OrgReceipt: proof that everything of an organisation was destroyed.

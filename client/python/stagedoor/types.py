@@ -1295,6 +1295,10 @@ class EventPage(TypedDict):
     """Whether events after the cursor have expired and can no longer be read."""
     nextCursor: str
     """Send it as after to continue."""
+    scanned: NotRequired[int]
+    """With fromTime, toTime or q: how many events of the period this page has looked at. The period is over when it is
+    0.
+    """
 
 
 class EventToken(TypedDict):
@@ -1589,6 +1593,8 @@ class Job(TypedDict):
     """Null until it is over."""
     id: str
     kind: Literal["export", "bulk", "org_export"] | str
+    method: str | None
+    """The method of an export or bulk job; null for other kinds."""
     progress: JobProgress
     result: JobResult | None
     """Null until it is over, and after the result has expired."""
@@ -2523,6 +2529,10 @@ class OrgEventPage(TypedDict):
     nextCursor: str | None
     """Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a
     page can have fewer events than requested without being the last.
+    """
+    scanned: NotRequired[int]
+    """With fromTime, toTime or q: how many events of the period this page has looked at. Without latest, the period is
+    over when it is 0.
     """
 
 

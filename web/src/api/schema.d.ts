@@ -2449,6 +2449,7 @@ export interface components {
             finishedAt: string | null;
             id: string;
             kind: string;
+            method: string | null;
             progress: components["schemas"]["JobProgress"];
             result: components["schemas"]["JobResult"] | null;
             state: string;
@@ -2747,6 +2748,7 @@ export interface components {
             events: components["schemas"]["Envelope"][];
             gap: boolean;
             nextCursor: string | null;
+            scanned?: number;
         };
         OrgReceiptOutputBody: {
             receipt: unknown;
@@ -2860,6 +2862,7 @@ export interface components {
             events: components["schemas"]["Envelope"][];
             gap: boolean;
             nextCursor: string;
+            scanned?: number;
         };
         PutInputBody: {
             events?: string[];
@@ -3503,6 +3506,9 @@ export interface operations {
                 after?: string;
                 limit?: number;
                 wait?: number;
+                fromTime?: string;
+                toTime?: string;
+                q?: string;
                 token?: string;
             };
             header?: {
@@ -4779,6 +4785,9 @@ export interface operations {
                 after?: string;
                 limit?: number;
                 wait?: number;
+                fromTime?: string;
+                toTime?: string;
+                q?: string;
                 accountId?: string;
                 latest?: number;
                 before?: string;

@@ -746,6 +746,10 @@ export interface EventPage {
   gap: boolean;
   /** Send it as after to continue. */
   nextCursor: string;
+  /**
+   * With fromTime, toTime or q: how many events of the period this page has looked at. The period is over when it is 0.
+   */
+  scanned?: number;
 }
 
 /** A token with which a browser follows an account's events. */
@@ -994,6 +998,8 @@ export interface Job {
   finishedAt: string | null;
   id: string;
   kind: "export" | "bulk" | "org_export" | (string & {});
+  /** The method of an export or bulk job; null for other kinds. */
+  method: string | null;
   progress: JobProgress;
   /** Null until it is over, and after the result has expired. */
   result: JobResult | null;
@@ -1670,6 +1676,11 @@ export interface OrgEventPage {
    * page can have fewer events than requested without being the last.
    */
   nextCursor: string | null;
+  /**
+   * With fromTime, toTime or q: how many events of the period this page has looked at. Without latest, the period is
+   * over when it is 0.
+   */
+  scanned?: number;
 }
 
 /** Proof that everything of an organisation was destroyed. */
