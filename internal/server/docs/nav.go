@@ -56,6 +56,7 @@ var nav = []group{
 		{file: "events.md", path: "/docs/guides/events", label: "Events"},
 		{file: "webhooks.md", label: "Webhooks"},
 		{file: "errors.md", label: "Errors"},
+		{file: "compatibility.md", label: "Compatibility"},
 		{file: "idempotency.md", label: "Safe retries"},
 		{file: "keys.md", label: "API keys"},
 		{file: "usage.md", label: "Usage"},
@@ -188,5 +189,7 @@ var nav = []group{
 		{file: "adr/0041-redis-terms.md"},
 		{file: "adr/0043-settings-files.md"},
 		{file: "adr/0044-audit-stream.md"},
+		{file: "adr/0048-openapi-as-a-product.md"},
+		{file: "adr/0049-compatibility.md"},
 	}},
 }

@@ -1501,9 +1501,6 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        AcceptedOutputBody: {
-            accepted: boolean;
-        };
         Account: {
             avatarUrl: string | null;
             createdAt: string;
@@ -1514,7 +1511,7 @@ export interface components {
             label: string;
             lastCheckedAt: string | null;
             lastSeenAt: string | null;
-            listener: components["schemas"]["ListenerView"];
+            listener: components["schemas"]["Listener"];
             metadata: {
                 [key: string]: string;
             };
@@ -1555,11 +1552,6 @@ export interface components {
             to: string;
             userAction: string;
         };
-        AccountDefaultsBody: {
-            readPerMinute: number;
-            reset: number;
-            writePerMinute: number;
-        };
         AccountDegradedData: {
             from: string;
             reason: string | null;
@@ -1567,8 +1559,12 @@ export interface components {
             to: string;
             userAction: string;
         };
+        AccountDisconnected: {
+            deleted: boolean;
+            id: string;
+        };
         AccountDisconnectedData: {
-            by: components["schemas"]["Actor"];
+            by: components["schemas"]["EventActor"];
             from: string;
             id: string;
             ofUserId: string;
@@ -1577,18 +1573,27 @@ export interface components {
             to: string;
             userAction: string;
         };
-        AccountMeOutputBody: {
+        AccountMeResponse: {
             me: unknown;
         };
-        AccountOutputBody: {
-            account: components["schemas"]["Account"];
+        AccountPage: {
+            accounts: components["schemas"]["ListedAccount"][];
+            counts?: {
+                [key: string]: number;
+            };
+            nextCursor: string | null;
         };
         AccountPausedData: {
-            by: components["schemas"]["Actor"];
+            by: components["schemas"]["EventActor"];
             from: string;
             reason: string | null;
             to: string;
             userAction: string;
+        };
+        AccountRateDefaults: {
+            readPerMinute: number;
+            reset: number;
+            writePerMinute: number;
         };
         AccountReauthenticatingData: {
             attemptId: string | null;
@@ -1622,6 +1627,9 @@ export interface components {
             to: string;
             userAction: string;
         };
+        AccountResponse: {
+            account: components["schemas"]["Account"];
+        };
         AccountRestrictedData: {
             from: string;
             reason: string | null;
@@ -1631,7 +1639,7 @@ export interface components {
             userAction: string;
         };
         AccountResumedData: {
-            by: components["schemas"]["Actor"];
+            by: components["schemas"]["EventActor"];
             from: string;
             reason: string | null;
             to: string;
@@ -1652,22 +1660,22 @@ export interface components {
             to: string;
             userAction: string;
         };
+        AccountUsage: {
+            byState: {
+                [key: string]: number;
+            };
+            connected: number;
+            limit: number;
+        };
         AccountWebhook: {
             /** @enum {string} */
             state: "healthy" | "failing" | "paused" | "disabled";
         };
-        AccountWindowsBody: {
-            read: components["schemas"]["WindowBody"];
-            write: components["schemas"]["WindowBody"];
+        AccountWindows: {
+            read: components["schemas"]["UsageWindow"];
+            write: components["schemas"]["UsageWindow"];
         };
-        AccountsBody: {
-            accounts: components["schemas"]["Listed"][];
-            counts?: {
-                [key: string]: number;
-            };
-            nextCursor: string | null;
-        };
-        ActInputBody: {
+        ActOnSandboxRequest: {
             amountCents?: number;
             /**
              * @default fan
@@ -1679,12 +1687,7 @@ export interface components {
             fanId?: string;
             text?: string;
         };
-        Actor: {
-            id: string;
-            kind: string;
-            label: string;
-        };
-        AdvanceInputBody: {
+        AdvanceSandboxAttemptRequest: {
             /** @enum {string} */
             to: "scan" | "approve" | "deny" | "pass_selfie" | "fail_selfie";
         };
@@ -1696,7 +1699,7 @@ export interface components {
             email_mask: string | null;
             embed_url: string | null;
             expires_at: string;
-            failure: components["schemas"]["Failure"] | null;
+            failure: components["schemas"]["AttemptFailure"] | null;
             kind: string;
             label: string;
             metadata?: {
@@ -1726,24 +1729,28 @@ export interface components {
             updated_at: string;
             verification_page_url: string | null;
         };
-        AttemptsBody: {
+        AttemptFailure: {
+            code: string;
+            message: string;
+            retry_after_sec: number | null;
+            retryable: boolean;
+            upstream_code: unknown;
+            upstream_message: string | null;
+        };
+        AttemptPage: {
+            attempts: components["schemas"]["Attempt"][];
+            nextCursor: string | null;
+        };
+        AttemptUsage: {
             failed: number;
             started: number;
             succeeded: number;
-        };
-        AttemptsOutputBody: {
-            attempts: components["schemas"]["Attempt"][];
-            nextCursor: string | null;
         };
         AuditActor: {
             id: string;
             /** @enum {string} */
             kind: "key" | "operator" | "system" | "creator" | "member";
             label: string;
-        };
-        AuditBody: {
-            entries: components["schemas"]["AuditEntry"][];
-            nextCursor: string | null;
         };
         AuditEntry: {
             action: string;
@@ -1757,13 +1764,21 @@ export interface components {
             requestId: string;
             target: string;
         };
-        BannerBody: {
+        AuditPage: {
+            entries: components["schemas"]["AuditEntry"][];
+            nextCursor: string | null;
+        };
+        Banner: {
             /** @enum {string} */
             level: "info" | "warning" | "critical";
             text: string;
             url: string | null;
         };
-        BrowserBody: {
+        BrowserPerson: {
+            email: string;
+            id: string;
+        };
+        BrowserSession: {
             createdAt: string;
             current: boolean;
             expiresAt: string;
@@ -1772,21 +1787,21 @@ export interface components {
             person: components["schemas"]["BrowserPerson"];
             userAgent: string;
         };
-        BrowserPerson: {
-            email: string;
+        BrowserSessionEnded: {
+            ended: boolean;
             id: string;
         };
-        BrowsersOutputBody: {
-            sessions: components["schemas"]["BrowserBody"][];
+        BrowserSessionList: {
+            sessions: components["schemas"]["BrowserSession"][];
         };
-        CallsBody: {
+        CallUsage: {
             failed: number;
             rateLimited: number;
             read: number;
             total: number;
             write: number;
         };
-        CheckInputBody: {
+        CheckSignatureRequest: {
             accountId?: string;
             body?: string;
             bodyBase64?: string;
@@ -1797,37 +1812,27 @@ export interface components {
             receivedAt?: string;
             secret?: string;
         };
-        ClearedOutputBody: {
-            cleared: number;
+        CompactMethodCatalog: {
+            hash: string;
+            methods: components["schemas"]["CompactMethodInfo"][];
+            resources: {
+                [key: string]: string[];
+            };
+            version: string;
         };
-        CodeBody: {
-            code: string;
-            effect: string;
-        };
-        ConnectSessionFinishedData: {
-            accountId?: string;
-            attempts: string[];
-            referenceId?: string;
-            sessionId: string;
+        CompactMethodInfo: {
             /** @enum {string} */
-            status: "success" | "exited" | "expired";
+            access: "read" | "write";
+            description: string;
+            http: string[];
+            method: string;
+            positional: string[];
+            resource: string;
         };
-        CookieBody: {
-            domain?: string;
-            expires?: unknown;
-            hostOnly?: boolean;
-            httpOnly?: boolean;
-            name: string;
-            path?: string;
-            secure?: boolean;
-            value: string;
-        } & {
-            [key: string]: unknown;
-        };
-        CookieInputBody: {
+        ConnectCookieRequest: {
             account_id?: string;
             cookie?: string;
-            cookies?: components["schemas"]["CookieBody"][];
+            cookies?: components["schemas"]["Cookie"][];
             headers?: {
                 [key: string]: string;
             };
@@ -1843,7 +1848,186 @@ export interface components {
             supersede?: boolean;
             user_agent: string;
         };
-        CurlAnswer: {
+        ConnectCurlRequest: {
+            account_id?: string;
+            curl: string;
+            dry_run?: boolean;
+            label?: string;
+            metadata?: {
+                [key: string]: string;
+            };
+            platform?: string;
+            /** @enum {string} */
+            proxy_country?: "us" | "uk";
+            reference_id?: string;
+            site?: string;
+            supersede?: boolean;
+        };
+        ConnectFlow: {
+            enabled: boolean;
+            fields: components["schemas"]["ConnectFlowField"][];
+            help?: string;
+            kind: string;
+            name: string;
+            proxy_countries: string[];
+        };
+        ConnectFlowField: {
+            id: string;
+            max_length?: number;
+            pattern?: string;
+            required: boolean;
+            /** @enum {string} */
+            type: "email" | "password" | "text" | "url" | "cookie" | "header" | "boolean";
+        };
+        ConnectFlowList: {
+            flows: components["schemas"]["ConnectFlow"][];
+        };
+        ConnectFunnel: {
+            byMethod: {
+                [key: string]: components["schemas"]["ConnectFunnelMethod"];
+            };
+            challenge: number;
+            connected: number;
+            credentials: number;
+            failed: number;
+            failures: components["schemas"]["FailureCount"][];
+            linksMade: number;
+            opened: number;
+            since: string;
+            until: string;
+        };
+        ConnectFunnelMethod: {
+            challenge: number;
+            connected: number;
+            credentials: number;
+            failed: number;
+        };
+        ConnectLoginRequest: {
+            account_id?: string;
+            /**
+             * @default credentials
+             * @enum {string}
+             */
+            auth_type?: "credentials" | "mobile_app" | "oauth";
+            email?: string;
+            label?: string;
+            metadata?: {
+                [key: string]: string;
+            };
+            password?: string;
+            platform?: string;
+            /** @enum {string} */
+            proxy_country?: "us" | "uk";
+            reference_id?: string;
+            remember_credentials?: boolean;
+            site?: string;
+            supersede?: boolean;
+        };
+        ConnectMobileRequest: {
+            account_id?: string;
+            label?: string;
+            metadata?: {
+                [key: string]: string;
+            };
+            platform?: string;
+            /** @enum {string} */
+            proxy_country?: "us" | "uk";
+            reference_id?: string;
+            return_url?: string;
+            site?: string;
+            supersede?: boolean;
+        };
+        ConnectPage: {
+            allowed_origins: string[];
+            brand_dark: string;
+            brand_light: string;
+            help_url: string;
+            /** @enum {string} */
+            scheme: "system" | "light" | "dark";
+        };
+        ConnectPageResponse: {
+            page: components["schemas"]["ConnectPage"];
+        };
+        ConnectSession: {
+            account_id: string | null;
+            attempts: string[];
+            client_token: string | null;
+            created_at: string;
+            expires_at: string;
+            finished_at: string | null;
+            id: string;
+            kinds: string[];
+            label: string;
+            opened_at: string | null;
+            platform: string | null;
+            reconnect_account_id: string | null;
+            reference_id: string | null;
+            site: string | null;
+            /** @enum {string} */
+            status: "open" | "in_progress" | "success" | "exited" | "expired";
+            url: string | null;
+        };
+        ConnectSessionFinishedData: {
+            accountId?: string;
+            attempts: string[];
+            referenceId?: string;
+            sessionId: string;
+            /** @enum {string} */
+            status: "success" | "exited" | "expired";
+        };
+        ConnectSessionPage: {
+            nextCursor: string | null;
+            sessions: components["schemas"]["ConnectSession"][];
+        };
+        ConnectSessionResponse: {
+            session: components["schemas"]["ConnectSession"];
+        };
+        ConnectTokenRequest: {
+            account_id?: string;
+            label?: string;
+            metadata?: {
+                [key: string]: string;
+            };
+            platform?: string;
+            /** @enum {string} */
+            proxy_country?: "us" | "uk";
+            reference_id?: string;
+            site?: string;
+            supersede?: boolean;
+            token: string;
+        };
+        Cookie: {
+            domain?: string;
+            expires?: unknown;
+            hostOnly?: boolean;
+            httpOnly?: boolean;
+            name: string;
+            path?: string;
+            secure?: boolean;
+            value: string;
+        } & {
+            [key: string]: unknown;
+        };
+        CreateConnectSessionRequest: {
+            account_id?: string;
+            allowed_origins?: string[];
+            /** @deprecated */
+            deliver?: components["schemas"]["LinkDelivery"];
+            expires_in_sec?: number;
+            kinds?: string[];
+            label?: string;
+            /** @enum {string} */
+            locale?: "en" | "es";
+            platform?: string;
+            /** @enum {string} */
+            proxy_country?: "us" | "uk";
+            reference_id?: string;
+            /** @enum {string} */
+            remember_credentials?: "ask" | "always" | "never";
+            return_url?: string;
+            site?: string;
+        };
+        CurlAttempt: {
             account_id: string | null;
             attempt_id: string;
             challenge_expires_at: string | null;
@@ -1851,8 +2035,8 @@ export interface components {
             email_mask: string | null;
             embed_url: string | null;
             expires_at: string;
-            extracted: components["schemas"]["Extracted"];
-            failure: components["schemas"]["Failure"] | null;
+            extracted: components["schemas"]["CurlExtract"];
+            failure: components["schemas"]["AttemptFailure"] | null;
             kind: string;
             label: string;
             metadata?: {
@@ -1882,44 +2066,15 @@ export interface components {
             updated_at: string;
             verification_page_url: string | null;
         };
+        CurlExtract: {
+            cookies: string[];
+            headers: string[];
+            missing: string[];
+        };
         CurlFound: {
-            extracted: components["schemas"]["Extracted"];
+            extracted: components["schemas"]["CurlExtract"];
         };
-        CurlInputBody: {
-            account_id?: string;
-            curl: string;
-            dry_run?: boolean;
-            label?: string;
-            metadata?: {
-                [key: string]: string;
-            };
-            platform?: string;
-            /** @enum {string} */
-            proxy_country?: "us" | "uk";
-            reference_id?: string;
-            site?: string;
-            supersede?: boolean;
-        };
-        DeletedOutputBody: {
-            deleted: boolean;
-            id: string;
-        };
-        DeletedOutputBody1: {
-            deleted: boolean;
-            id: string;
-        };
-        DeletionBody: {
-            purgeAt: string;
-            receiptUrl: string;
-            requestedAt: string;
-        };
-        DeletionOutputBody: {
-            deletion: components["schemas"]["DeletionBody"] | null;
-        };
-        DeliverStruct: {
-            email?: string;
-        };
-        DeliveryBody: {
+        Delivery: {
             accountId: string;
             at: string;
             attempt: number;
@@ -1937,22 +2092,14 @@ export interface components {
             state: "delivered" | "failed";
             status: number;
         };
-        DeliveryOutputBody: {
-            delivery: components["schemas"]["DeliveryBody"];
+        DeliveryPage: {
+            deliveries: components["schemas"]["Delivery"][];
+            nextCursor: string | null;
         };
-        EndedOutputBody: {
-            ended: boolean;
-            id: string;
+        DeliveryResponse: {
+            delivery: components["schemas"]["Delivery"];
         };
-        Envelope: {
-            accountId: string | null;
-            data: unknown;
-            event: string;
-            id: string;
-            meta: components["schemas"]["Meta"];
-            ts: string;
-        };
-        ErrorBody: {
+        ErrorGroup: {
             accounts: number;
             code: string;
             count: number;
@@ -1964,155 +2111,78 @@ export interface components {
             retryable: boolean;
             status: number;
         };
-        ErrorsOutputBody: {
-            errors: components["schemas"]["ErrorBody"][];
+        ErrorGroupList: {
+            errors: components["schemas"]["ErrorGroup"][];
         };
-        EventBody: {
-            event: components["schemas"]["Envelope"];
+        Event: {
+            accountId: string | null;
+            data: unknown;
+            event: string;
+            id: string;
+            meta: components["schemas"]["EventMeta"];
+            ts: string;
         };
-        EventsBody: {
+        EventActor: {
+            id: string;
+            kind: string;
+            label: string;
+        };
+        EventKindInfo: {
+            /** @enum {string} */
+            class: "durable" | "ephemeral";
+            name: string;
+            platforms: string[];
+            summary: string;
+        };
+        EventKindList: {
+            kinds: components["schemas"]["EventKindInfo"][];
+        };
+        EventMeta: {
+            /** @enum {string} */
+            class: "durable" | "ephemeral";
+            ofUserId: string | null;
+            purged?: boolean;
+            referenceId: string | null;
+            sandbox: boolean;
+            schema: number;
+            seq: number | null;
+            unreadable?: boolean;
+            upstreamAt: string | null;
+        };
+        EventPage: {
+            events: components["schemas"]["Event"][];
+            gap: boolean;
+            nextCursor: string;
+        };
+        EventResponse: {
+            event: components["schemas"]["Event"];
+        };
+        EventToken: {
+            expiresAt: string;
+            token: string;
+        };
+        EventUsage: {
             delivered: number;
             deliveryFailed: number;
             received: number;
             streamed: number;
         };
-        Extracted: {
-            cookies: string[];
-            headers: string[];
-            missing: string[];
-        };
-        Failure: {
-            code: string;
-            message: string;
-            retry_after_sec: number | null;
-            retryable: boolean;
-            upstream_code: unknown;
-            upstream_message: string | null;
-        };
         FailureCount: {
             count: number;
             reason: string;
         };
-        FaultInputBody: {
-            count?: number;
-            /** @enum {string} */
-            kind: "rate_limit" | "error" | "slow" | "down" | "otp_next";
-            seconds?: number;
-            value?: number;
-        };
-        FaultOutputBody: {
-            accepted: boolean;
-            until: string | null;
-        };
-        FireData: {
-            amountCents?: number;
-            count?: number;
-            reason?: string;
-            refId?: string;
-            text?: string;
-            userId?: string;
-        };
-        FireInputBody: {
-            data?: components["schemas"]["FireData"];
+        FireSandboxEventRequest: {
+            data?: components["schemas"]["SandboxEventData"];
             event: string;
         };
-        FlowBody: {
-            enabled: boolean;
-            fields: components["schemas"]["FlowField"][];
-            help?: string;
-            kind: string;
-            name: string;
-            proxy_countries: string[];
-        };
-        FlowField: {
-            id: string;
-            max_length?: number;
-            pattern?: string;
-            required: boolean;
-            /** @enum {string} */
-            type: "email" | "password" | "text" | "url" | "cookie" | "header" | "boolean";
-        };
-        FlowsOutputBody: {
-            flows: components["schemas"]["FlowBody"][];
-        };
-        FunnelBody: {
-            byMethod: {
-                [key: string]: components["schemas"]["FunnelMethod"];
-            };
-            challenge: number;
-            connected: number;
-            credentials: number;
-            failed: number;
-            failures: components["schemas"]["FailureCount"][];
-            linksMade: number;
-            opened: number;
-            since: string;
-            until: string;
-        };
-        FunnelMethod: {
-            challenge: number;
-            connected: number;
-            credentials: number;
-            failed: number;
-        };
-        GeneratorInputBody: {
-            perSecond: number;
-            seconds: number;
-        };
-        GeneratorOutputBody: {
-            perSecond: number;
-            running: boolean;
-            until: string;
-        };
-        GrantInputBody: {
+        GrantSupportAccessRequest: {
             hours: number;
         };
-        HealthBody: {
-            backlog: number;
-            cursor: string;
-            failingSince: string | null;
-            lagSec: number;
-            /** @enum {string} */
-            laneState: "live" | "lagging" | "backoff" | "draining" | "paused" | "disabled";
-            lastDeliveryAt: string | null;
-            lastError: string | null;
-            lastStatus: number | null;
-            lastSuccessAt: string | null;
-            nextAttemptAt: string | null;
-            /** @enum {string} */
-            state: "healthy" | "failing" | "paused" | "disabled";
-        };
-        HeldBody: {
-            byState: {
-                [key: string]: number;
-            };
-            connected: number;
-            limit: number;
-        };
-        HookBody: {
-            createdAt: string;
-            /** @enum {string|null} */
-            disabledReason: "paused" | "operator" | "gone" | "failing" | null;
-            enabled: boolean;
-            events?: string[];
-            health: components["schemas"]["HealthBody"];
-            maxInFlight: number;
-            /** @enum {string} */
-            ordering: "strict" | "none";
-            previousSecretUntil: string | null;
-            signingSecret?: string;
-            signingSecretLast4: string;
-            updatedAt: string;
-            url: string;
-        };
-        HookOutputBody: {
-            webhook: components["schemas"]["HookBody"];
-        };
-        IdentityBody: {
+        Identity: {
             key: components["schemas"]["IdentityKey"];
             /** @enum {string} */
             kind: "customer";
-            limits: components["schemas"]["LimitsBody"];
+            limits: components["schemas"]["Limits"];
             member: components["schemas"]["IdentityMember"] | null;
             org: components["schemas"]["IdentityOrg"];
             scopes: string[];
@@ -2140,7 +2210,7 @@ export interface components {
             name: string;
             plan: string;
         };
-        InvitationBody: {
+        Invitation: {
             createdAt: string;
             email: string;
             expiresAt: string;
@@ -2149,14 +2219,18 @@ export interface components {
             /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
         };
-        InviteInputBody: {
+        InvitationSent: {
+            invitation: components["schemas"]["Invitation"];
+            url: string;
+        };
+        InvitationWithdrawn: {
+            id: string;
+            withdrawn: boolean;
+        };
+        InviteMemberRequest: {
             email: string;
             /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
-        };
-        InviteOutputBody: {
-            invitation: components["schemas"]["InvitationBody"];
-            url: string;
         };
         Job: {
             createdAt: string;
@@ -2169,9 +2243,6 @@ export interface components {
             result: components["schemas"]["JobResult"] | null;
             state: string;
         };
-        JobBody: {
-            job: components["schemas"]["Job"];
-        };
         JobCompletedData: {
             job: components["schemas"]["Job"];
         };
@@ -2182,6 +2253,10 @@ export interface components {
         JobFailedData: {
             job: components["schemas"]["Job"];
         };
+        JobPage: {
+            jobs: components["schemas"]["Job"][];
+            nextCursor: string | null;
+        };
         JobProgress: {
             accountsDone: number;
             accountsTotal: number;
@@ -2189,21 +2264,14 @@ export interface components {
             items: number;
             percent: number;
         };
+        JobResponse: {
+            job: components["schemas"]["Job"];
+        };
         JobResult: {
             expiresAt: string;
             url: string;
         };
-        JobsBody: {
-            jobs: components["schemas"]["Job"][];
-            nextCursor: string | null;
-        };
-        KeyCreatedData: {
-            by: components["schemas"]["Actor"];
-            id: string;
-            label: string;
-            scopes?: string[];
-        };
-        KeyEntry: {
+        Key: {
             accountIds?: string[];
             createdAt: string;
             current: boolean;
@@ -2217,31 +2285,31 @@ export interface components {
             revokedAt?: string;
             scopes: string[];
         };
+        KeyCreatedData: {
+            by: components["schemas"]["EventActor"];
+            id: string;
+            label: string;
+            scopes?: string[];
+        };
         KeyLeakedData: {
             id: string;
             label: string;
             source: string;
             url: string;
         };
+        KeyList: {
+            keys: components["schemas"]["Key"][];
+        };
+        KeyRevoked: {
+            id: string;
+            revoked: boolean;
+        };
         KeyRevokedData: {
-            by: components["schemas"]["Actor"];
+            by: components["schemas"]["EventActor"];
             id: string;
             label: string;
         };
-        KeysBody: {
-            keys: components["schemas"]["KeyEntry"][];
-        };
-        KindBody: {
-            /** @enum {string} */
-            class: "durable" | "ephemeral";
-            name: string;
-            platforms: string[];
-            summary: string;
-        };
-        KindsOutputBody: {
-            kinds: components["schemas"]["KindBody"][];
-        };
-        LimitsBody: {
+        Limits: {
             accountReadPerMinute: number;
             accountWritePerMinute: number;
             callsPerMinute: number;
@@ -2258,14 +2326,10 @@ export interface components {
             proxyCountries: string[];
             uploadMaxBytes: number;
         };
-        ListOutputBody: {
-            deliveries: components["schemas"]["DeliveryBody"][];
-            nextCursor: string | null;
+        LinkDelivery: {
+            email?: string;
         };
-        ListSupportOutputBody: {
-            supportAccess: components["schemas"]["SupportBody"][];
-        };
-        Listed: {
+        ListedAccount: {
             activity?: number[];
             avatarUrl: string | null;
             calls24h?: number;
@@ -2277,7 +2341,7 @@ export interface components {
             label: string;
             lastCheckedAt: string | null;
             lastSeenAt: string | null;
-            listener: components["schemas"]["ListenerView"];
+            listener: components["schemas"]["Listener"];
             metadata: {
                 [key: string]: string;
             };
@@ -2305,7 +2369,7 @@ export interface components {
             disabledReason: "paused" | "operator" | "gone" | "failing" | null;
             enabled: boolean;
             events?: string[];
-            health: components["schemas"]["HealthBody"];
+            health: components["schemas"]["WebhookHealth"];
             label: string;
             maxInFlight: number;
             /** @enum {string} */
@@ -2316,6 +2380,12 @@ export interface components {
             updatedAt: string;
             url: string;
         };
+        Listener: {
+            lastEventAt: string | null;
+            since: string | null;
+            /** @enum {string} */
+            state: "off" | "connecting" | "up" | "down";
+        };
         ListenerGapData: {
             backfilled: boolean;
             from: string | null;
@@ -2323,13 +2393,7 @@ export interface components {
             to: string;
             toSeq: number | null;
         };
-        ListenerView: {
-            lastEventAt: string | null;
-            since: string | null;
-            /** @enum {string} */
-            state: "off" | "connecting" | "up" | "down";
-        };
-        LogBody: {
+        Log: {
             accountId: string | null;
             at: string;
             bytesIn: number;
@@ -2355,35 +2419,14 @@ export interface components {
             code: string;
             pointer: string;
         };
-        LogOutputBody: {
-            log: components["schemas"]["LogBody"];
-        };
-        LoginInputBody: {
-            account_id?: string;
-            /**
-             * @default credentials
-             * @enum {string}
-             */
-            auth_type?: "credentials" | "mobile_app" | "oauth";
-            email?: string;
-            label?: string;
-            metadata?: {
-                [key: string]: string;
-            };
-            password?: string;
-            platform?: string;
-            /** @enum {string} */
-            proxy_country?: "us" | "uk";
-            reference_id?: string;
-            remember_credentials?: boolean;
-            site?: string;
-            supersede?: boolean;
-        };
-        LogsBody: {
-            logs: components["schemas"]["LogBody"][];
+        LogPage: {
+            logs: components["schemas"]["Log"][];
             nextCursor: string | null;
         };
-        MemberBody: {
+        LogResponse: {
+            log: components["schemas"]["Log"];
+        };
+        Member: {
             email: string;
             id: string;
             joinedAt: string;
@@ -2393,244 +2436,16 @@ export interface components {
             role: "owner" | "admin" | "developer" | "support";
             you: boolean;
         };
-        MemberOutputBody: {
-            member: components["schemas"]["MemberBody"];
-        };
-        Meta: {
-            /** @enum {string} */
-            class: "durable" | "ephemeral";
-            ofUserId: string | null;
-            purged?: boolean;
-            referenceId: string | null;
-            sandbox: boolean;
-            schema: number;
-            seq: number | null;
-            unreadable?: boolean;
-            upstreamAt: string | null;
-        };
-        MintBody: {
-            accountIds?: string[];
-            createdAt: string;
-            expiresAt?: string;
-            id: string;
-            inheritedMethods?: string[][];
-            key: string;
-            label: string;
-            methods?: string[];
-            scopes: string[];
-        };
-        MintInputBody: {
-            accountIds?: string[];
-            expiresAt?: string;
-            label: string;
-            methods?: string[];
-            scopes?: string[];
-        };
-        MobileInputBody: {
-            account_id?: string;
-            label?: string;
-            metadata?: {
-                [key: string]: string;
-            };
-            platform?: string;
-            /** @enum {string} */
-            proxy_country?: "us" | "uk";
-            reference_id?: string;
-            return_url?: string;
-            site?: string;
-            supersede?: boolean;
-        };
-        OrgPullBody: {
-            events: components["schemas"]["Envelope"][];
-            gap: boolean;
-            nextCursor: string | null;
-        };
-        OrgReceiptOutputBody: {
-            receipt: unknown;
-        };
-        PageBody: {
-            allowed_origins: string[];
-            brand_dark: string;
-            brand_light: string;
-            help_url: string;
-            /** @enum {string} */
-            scheme: "system" | "light" | "dark";
-        };
-        PageOutputBody: {
-            page: components["schemas"]["PageBody"];
-        };
-        PatchAccountInputBody: {
-            label?: string;
-            metadata?: {
-                [key: string]: string;
-            };
-            /** @enum {string} */
-            proxyCountry?: "us" | "uk";
-            rememberCredentials?: boolean;
-        };
-        PatchMeInputBody: {
-            contactEmail?: string;
-            name?: string;
-        };
-        PeriodBody: {
-            accounts: components["schemas"]["HeldBody"];
-            byResource: {
-                [key: string]: number;
-            };
-            calls: components["schemas"]["CallsBody"];
-            connect: components["schemas"]["AttemptsBody"];
-            egressBytes: {
-                [key: string]: number;
-            };
-            events: components["schemas"]["EventsBody"];
-            periodEnd: string;
-            periodStart: string;
-        };
-        PersonaBody: {
-            effect: string;
-            /** @enum {string} */
-            group: "works" | "asks" | "refuses" | "breaks" | "later";
-            login: string;
-            persona: string;
-        };
-        PersonasBody: {
-            codes: components["schemas"]["CodeBody"][];
-            domain: string;
-            password: string;
-            personas: components["schemas"]["PersonaBody"][];
-        };
-        PlatformBody: {
-            /** @enum {string} */
-            environment: "sandbox" | "live";
-            /** @enum {string|null} */
-            eventSource: "socket" | "poll" | null;
-            flows: string[];
-            homeUrl: string | null;
-            id: string;
-            logo: string | null;
-            methods: number;
-            name: string;
-            regions: string[];
-            resources: number;
-            siteExample: string | null;
-            siteRequired: boolean;
-            version: string;
-        };
-        PlatformsOutputBody: {
-            platforms: components["schemas"]["PlatformBody"][];
-        };
-        Problem: {
-            code: string;
-            detail?: string;
-            errors?: {
-                code: string;
-                detail: string;
-                pointer: string;
-            }[];
-            instance?: string;
-            logUrl?: string;
-            retryAfterSec?: number;
-            retryable: boolean;
-            status: number;
-            title: string;
-            type: string;
-            upstreamCode?: unknown;
-            upstreamMessage?: string | null;
-        } & {
-            [key: string]: unknown;
-        };
-        PullBody: {
-            events: components["schemas"]["Envelope"][];
-            gap: boolean;
-            nextCursor: string;
-        };
-        PutInputBody: {
-            events?: string[];
-            maxInFlight?: number;
-            /** @enum {string} */
-            ordering?: "strict" | "none";
-            signingSecret?: string;
-            url: string;
-        };
-        RateLimitsBody: {
-            account?: components["schemas"]["AccountWindowsBody"];
-            accountDefaults: components["schemas"]["AccountDefaultsBody"];
-            connectAttempts: components["schemas"]["WindowBody"];
-            org: components["schemas"]["WindowBody"];
-            orgMonth: components["schemas"]["WindowBody"];
-        };
-        ReauthInputBody: {
-            supersede?: boolean;
-        };
-        ReceiptKeyBody: {
-            /** @enum {string} */
-            algorithm: "Ed25519";
-            createdAt: string;
-            id: string;
-            publicKey: string;
-        };
-        ReceiptKeysOutputBody: {
-            keys: components["schemas"]["ReceiptKeyBody"][];
-        };
-        ReceiptOutputBody: {
-            receipt: unknown;
-        };
-        RegionBody: {
-            latencyMs: number | null;
-            ok: boolean;
-            region: string;
-        };
-        RemovedOutputBody: {
+        MemberRemoved: {
             id: string;
             removed: boolean;
         };
-        ReplayBody: {
-            from: string;
-            id: string;
-            to: string;
+        MemberResponse: {
+            member: components["schemas"]["Member"];
         };
-        ReplayInputBody: {
-            events?: string[];
-            fromId?: string;
-            fromTime?: string;
-            onlyFailed?: boolean;
-            toTime?: string;
-        };
-        ReplayOutputBody: {
-            replay: components["schemas"]["ReplayBody"];
-        };
-        ResultBody: {
-            dryRun?: boolean;
-            result: unknown;
-        };
-        ResumeInputBody: {
-            from?: string;
-        };
-        RevokeOutputBody: {
-            id: string;
-            revoked: boolean;
-        };
-        RoleInputBody: {
-            /** @enum {string} */
-            role: "owner" | "admin" | "developer" | "support";
-        };
-        RotateInputBody: {
-            overlapSec?: number;
-        };
-        SandboxSessionBody: {
-            cookie: string;
-            curl: string;
-            headers: {
-                [key: string]: string;
-            };
-            userAgent: string;
-        };
-        SandboxSessionInputBody: {
-            login: string;
-        };
-        SdkBody: {
+        MethodCatalog: {
             hash: string;
-            methods: components["schemas"]["SdkMethod"][];
+            methods: components["schemas"]["MethodInfo"][];
             resources: {
                 [key: string]: string[];
             };
@@ -2639,15 +2454,7 @@ export interface components {
             };
             version: string;
         };
-        SdkCompact: {
-            hash: string;
-            methods: components["schemas"]["SdkName"][];
-            resources: {
-                [key: string]: string[];
-            };
-            version: string;
-        };
-        SdkMethod: {
+        MethodInfo: {
             /** @enum {string} */
             access: "read" | "write";
             args: unknown;
@@ -2670,16 +2477,22 @@ export interface components {
             since: string;
             timeoutMs: number;
         };
-        SdkName: {
-            /** @enum {string} */
-            access: "read" | "write";
-            description: string;
-            http: string[];
-            method: string;
-            positional: string[];
-            resource: string;
+        MethodResult: {
+            dryRun?: boolean;
+            result: unknown;
         };
-        SdkOpenAPI: {
+        MethodTool: {
+            annotations: {
+                [key: string]: boolean;
+            };
+            description: string;
+            inputSchema: {
+                [key: string]: unknown;
+            };
+            name: string;
+            title: string;
+        };
+        MethodsAsOpenAPI: {
             components: {
                 [key: string]: unknown;
             };
@@ -2696,63 +2509,210 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        SdkTools: {
-            tools: components["schemas"]["Tool"][];
+        MethodsAsTools: {
+            tools: components["schemas"]["MethodTool"][];
         };
-        SeriesBody: {
+        MintKeyRequest: {
+            accountIds?: string[];
+            expiresAt?: string;
+            label: string;
+            methods?: string[];
+            scopes?: string[];
+        };
+        MintedKey: {
+            accountIds?: string[];
+            createdAt: string;
+            expiresAt?: string;
+            id: string;
+            inheritedMethods?: string[][];
+            key: string;
+            label: string;
+            methods?: string[];
+            scopes: string[];
+        };
+        OpenSandboxSessionRequest: {
+            login: string;
+        };
+        OrgDeletion: {
+            purgeAt: string;
+            receiptUrl: string;
+            requestedAt: string;
+        };
+        OrgDeletionResponse: {
+            deletion: components["schemas"]["OrgDeletion"] | null;
+        };
+        OrgEventPage: {
+            events: components["schemas"]["Event"][];
+            gap: boolean;
+            nextCursor: string | null;
+        };
+        OrgReceipt: {
+            receipt: unknown;
+        };
+        Persona: {
+            effect: string;
             /** @enum {string} */
-            by: "hour" | "day";
-            eventsWaiting: number | null;
-            previous: components["schemas"]["UsageFigures"];
-            series: components["schemas"]["UsagePoint"][];
-            since: string;
-            totals: components["schemas"]["UsageFigures"];
+            group: "works" | "asks" | "refuses" | "breaks" | "later";
+            login: string;
+            persona: string;
+        };
+        PersonaList: {
+            codes: components["schemas"]["SandboxCode"][];
+            domain: string;
+            password: string;
+            personas: components["schemas"]["Persona"][];
+        };
+        Platform: {
+            /** @enum {string} */
+            environment: "sandbox" | "live";
+            /** @enum {string|null} */
+            eventSource: "socket" | "poll" | null;
+            flows: string[];
+            homeUrl: string | null;
+            id: string;
+            logo: string | null;
+            methods: number;
+            name: string;
+            regions: string[];
+            resources: number;
+            siteExample: string | null;
+            siteRequired: boolean;
+            version: string;
+        };
+        PlatformList: {
+            platforms: components["schemas"]["Platform"][];
+        };
+        Problem: {
+            code: string;
+            detail?: string;
+            errors?: {
+                code: string;
+                detail: string;
+                pointer: string;
+            }[];
+            instance?: string;
+            logUrl?: string;
+            retryAfterSec?: number;
+            retryable: boolean;
+            status: number;
+            title: string;
+            type: string;
+            upstreamCode?: unknown;
+            upstreamMessage?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        PurgeReceipt: {
+            receipt: unknown;
+        };
+        PutWebhookRequest: {
+            events?: string[];
+            maxInFlight?: number;
+            /** @enum {string} */
+            ordering?: "strict" | "none";
+            signingSecret?: string;
+            url: string;
+        };
+        RateLimits: {
+            account?: components["schemas"]["AccountWindows"];
+            accountDefaults: components["schemas"]["AccountRateDefaults"];
+            connectAttempts: components["schemas"]["UsageWindow"];
+            org: components["schemas"]["UsageWindow"];
+            orgMonth: components["schemas"]["UsageWindow"];
+        };
+        ReauthenticateRequest: {
+            supersede?: boolean;
+        };
+        ReceiptKey: {
+            /** @enum {string} */
+            algorithm: "Ed25519";
+            createdAt: string;
+            id: string;
+            publicKey: string;
+        };
+        ReceiptKeyList: {
+            keys: components["schemas"]["ReceiptKey"][];
+        };
+        Region: {
+            latencyMs: number | null;
+            ok: boolean;
+            region: string;
+        };
+        Replay: {
+            from: string;
+            id: string;
+            to: string;
+        };
+        ReplayResponse: {
+            replay: components["schemas"]["Replay"];
+        };
+        ReplayWebhookRequest: {
+            events?: string[];
+            fromId?: string;
+            fromTime?: string;
+            onlyFailed?: boolean;
+            toTime?: string;
+        };
+        ResumeWebhookRequest: {
+            from?: string;
+        };
+        RotateWebhookSecretRequest: {
+            overlapSec?: number;
+        };
+        SandboxAccepted: {
+            accepted: boolean;
+        };
+        SandboxAccountResponse: {
+            account: components["schemas"]["Account"];
+        };
+        SandboxCode: {
+            code: string;
+            effect: string;
+        };
+        SandboxEventData: {
+            amountCents?: number;
+            count?: number;
+            reason?: string;
+            refId?: string;
+            text?: string;
+            userId?: string;
+        };
+        SandboxFault: {
+            accepted: boolean;
+            until: string | null;
+        };
+        SandboxFaultsCleared: {
+            cleared: number;
+        };
+        SandboxGenerator: {
+            perSecond: number;
+            running: boolean;
             until: string;
         };
-        SessionBody: {
-            account_id: string | null;
-            attempts: string[];
-            client_token: string | null;
-            created_at: string;
-            expires_at: string;
-            finished_at: string | null;
-            id: string;
-            kinds: string[];
-            label: string;
-            opened_at: string | null;
-            platform: string | null;
-            reconnect_account_id: string | null;
-            reference_id: string | null;
-            site: string | null;
-            /** @enum {string} */
-            status: "open" | "in_progress" | "success" | "exited" | "expired";
-            url: string | null;
+        SandboxGeneratorStopped: {
+            stopped: boolean;
         };
-        SessionInputBody: {
-            account_id?: string;
-            allowed_origins?: string[];
-            /** @deprecated */
-            deliver?: components["schemas"]["DeliverStruct"];
-            expires_in_sec?: number;
-            kinds?: string[];
-            label?: string;
-            /** @enum {string} */
-            locale?: "en" | "es";
-            platform?: string;
-            /** @enum {string} */
-            proxy_country?: "us" | "uk";
-            reference_id?: string;
-            /** @enum {string} */
-            remember_credentials?: "ask" | "always" | "never";
-            return_url?: string;
-            site?: string;
+        SandboxSession: {
+            cookie: string;
+            curl: string;
+            headers: {
+                [key: string]: string;
+            };
+            userAgent: string;
         };
-        SessionOutputBody: {
-            session: components["schemas"]["SessionBody"];
+        ServiceStatus: {
+            banner: components["schemas"]["Banner"] | null;
+            message: string;
+            regions: components["schemas"]["Region"][];
+            /** @enum {string} */
+            status: "normal" | "degraded" | "down";
         };
-        SessionsOutputBody: {
-            nextCursor: string | null;
-            sessions: components["schemas"]["SessionBody"][];
+        SetSandboxFaultRequest: {
+            count?: number;
+            /** @enum {string} */
+            kind: "rate_limit" | "error" | "slow" | "down" | "otp_next";
+            seconds?: number;
+            value?: number;
         };
         SignatureCheck: {
             accountId: string | null;
@@ -2767,28 +2727,22 @@ export interface components {
             code: string;
             message: string;
         };
-        StartInputBody: {
+        StartJobRequest: {
             /** @enum {string} */
             kind: "org_export";
         };
-        StatusBody: {
-            banner: components["schemas"]["BannerBody"] | null;
-            message: string;
-            regions: components["schemas"]["RegionBody"][];
-            /** @enum {string} */
-            status: "normal" | "degraded" | "down";
+        StartSandboxGeneratorRequest: {
+            perSecond: number;
+            seconds: number;
         };
-        StoppedOutputBody: {
-            stopped: boolean;
-        };
-        SubmitInputBody: {
+        SubmitAttemptRequest: {
             code?: string;
             expected_state?: string;
             /** @enum {string} */
             otp_channel?: "sms" | "app" | "email" | "face";
             selfie_verification_completed?: boolean;
         };
-        SupportBody: {
+        SupportAccess: {
             endedAt: string | null;
             endedBy: string | null;
             expiresAt: string;
@@ -2801,65 +2755,50 @@ export interface components {
             /** @enum {string} */
             state: "requested" | "granted" | "ended" | "expired";
         };
-        SupportOutputBody: {
-            supportAccess: components["schemas"]["SupportBody"];
+        SupportAccessList: {
+            supportAccess: components["schemas"]["SupportAccess"][];
         };
-        TeamBody: {
-            invitations: components["schemas"]["InvitationBody"][];
-            members: components["schemas"]["MemberBody"][];
+        SupportAccessResponse: {
+            supportAccess: components["schemas"]["SupportAccess"];
+        };
+        Team: {
+            invitations: components["schemas"]["Invitation"][];
+            members: components["schemas"]["Member"][];
         };
         TestData: {
             message: string;
             requestId: string;
         };
-        TestOutputBody: {
-            delivered: boolean;
-            durationMs: number;
-            responseSnippet: string;
-            status: number;
-        };
-        TokenInputBody: {
-            account_id?: string;
+        UpdateAccountRequest: {
             label?: string;
             metadata?: {
                 [key: string]: string;
             };
-            platform?: string;
             /** @enum {string} */
-            proxy_country?: "us" | "uk";
-            reference_id?: string;
-            site?: string;
-            supersede?: boolean;
-            token: string;
+            proxyCountry?: "us" | "uk";
+            rememberCredentials?: boolean;
         };
-        TokenOutputBody: {
-            expiresAt: string;
-            token: string;
+        UpdateMeRequest: {
+            contactEmail?: string;
+            name?: string;
         };
-        Tool: {
-            annotations: {
-                [key: string]: boolean;
-            };
-            description: string;
-            inputSchema: {
-                [key: string]: unknown;
-            };
-            name: string;
-            title: string;
+        UpdateMemberRequest: {
+            /** @enum {string} */
+            role: "owner" | "admin" | "developer" | "support";
         };
-        UploadBody: {
+        UploadResponse: {
             result: unknown;
         };
-        UploadPartBody: {
-            part: components["schemas"]["UploadPartBodyPartStruct"];
-        };
-        UploadPartBodyPartStruct: {
+        UploadedPart: {
             etag: string;
             number: number;
         };
-        UsageBody: {
-            rateLimits: components["schemas"]["RateLimitsBody"];
-            usage: components["schemas"]["PeriodBody"];
+        UploadedPartResponse: {
+            part: components["schemas"]["UploadedPart"];
+        };
+        Usage: {
+            rateLimits: components["schemas"]["RateLimits"];
+            usage: components["schemas"]["UsagePeriod"];
         };
         UsageFigures: {
             calls: number;
@@ -2872,6 +2811,20 @@ export interface components {
             p50Ms: number | null;
             p95Ms: number | null;
             succeeded: number;
+        };
+        UsagePeriod: {
+            accounts: components["schemas"]["AccountUsage"];
+            byResource: {
+                [key: string]: number;
+            };
+            calls: components["schemas"]["CallUsage"];
+            connect: components["schemas"]["AttemptUsage"];
+            egressBytes: {
+                [key: string]: number;
+            };
+            events: components["schemas"]["EventUsage"];
+            periodEnd: string;
+            periodStart: string;
         };
         UsagePoint: {
             at: string;
@@ -2886,11 +2839,42 @@ export interface components {
             p95Ms: number | null;
             succeeded: number;
         };
+        UsageSeries: {
+            /** @enum {string} */
+            by: "hour" | "day";
+            eventsWaiting: number | null;
+            previous: components["schemas"]["UsageFigures"];
+            series: components["schemas"]["UsagePoint"][];
+            since: string;
+            totals: components["schemas"]["UsageFigures"];
+            until: string;
+        };
         UsageThresholdData: {
             limit: number;
             metric: string;
             percent: number;
             used: number;
+        };
+        UsageWindow: {
+            limit: number;
+            remaining: number;
+            reset: number;
+        };
+        Webhook: {
+            createdAt: string;
+            /** @enum {string|null} */
+            disabledReason: "paused" | "operator" | "gone" | "failing" | null;
+            enabled: boolean;
+            events?: string[];
+            health: components["schemas"]["WebhookHealth"];
+            maxInFlight: number;
+            /** @enum {string} */
+            ordering: "strict" | "none";
+            previousSecretUntil: string | null;
+            signingSecret?: string;
+            signingSecretLast4: string;
+            updatedAt: string;
+            url: string;
         };
         WebhookCounts: {
             attention: number;
@@ -2901,29 +2885,48 @@ export interface components {
             none: number;
             paused: number;
         };
+        WebhookDeleted: {
+            deleted: boolean;
+            id: string;
+        };
         WebhookDisabledData: {
             failingSinceSec: number;
             reason: string;
             url: string;
+        };
+        WebhookHealth: {
+            backlog: number;
+            cursor: string;
+            failingSince: string | null;
+            lagSec: number;
+            /** @enum {string} */
+            laneState: "live" | "lagging" | "backoff" | "draining" | "paused" | "disabled";
+            lastDeliveryAt: string | null;
+            lastError: string | null;
+            lastStatus: number | null;
+            lastSuccessAt: string | null;
+            nextAttemptAt: string | null;
+            /** @enum {string} */
+            state: "healthy" | "failing" | "paused" | "disabled";
+        };
+        WebhookPage: {
+            counts: components["schemas"]["WebhookCounts"];
+            nextCursor: string | null;
+            webhooks: components["schemas"]["ListedWebhook"][];
         };
         WebhookRecoveredData: {
             failingSinceSec: number;
             reason: string;
             url: string;
         };
-        WebhooksBody: {
-            counts: components["schemas"]["WebhookCounts"];
-            nextCursor: string | null;
-            webhooks: components["schemas"]["ListedWebhook"][];
+        WebhookResponse: {
+            webhook: components["schemas"]["Webhook"];
         };
-        WindowBody: {
-            limit: number;
-            remaining: number;
-            reset: number;
-        };
-        WithdrawnOutputBody: {
-            id: string;
-            withdrawn: boolean;
+        WebhookTest: {
+            delivered: boolean;
+            durationMs: number;
+            responseSnippet: string;
+            status: number;
         };
     };
     responses: never;
@@ -3006,7 +3009,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountsBody"];
+                    "application/json": components["schemas"]["AccountPage"];
                     "text/csv": unknown;
                 };
             };
@@ -3028,7 +3031,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountOutputBody"];
+                    "application/json": components["schemas"]["AccountResponse"];
                 };
             };
         };
@@ -3051,7 +3054,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeletedOutputBody1"];
+                    "application/json": components["schemas"]["AccountDisconnected"];
                 };
             };
         };
@@ -3069,7 +3072,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PatchAccountInputBody"];
+                "application/json": components["schemas"]["UpdateAccountRequest"];
             };
         };
         responses: {
@@ -3078,7 +3081,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountOutputBody"];
+                    "application/json": components["schemas"]["AccountResponse"];
                 };
             };
         };
@@ -3102,7 +3105,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AuditBody"];
+                    "application/json": components["schemas"]["AuditPage"];
                 };
             };
         };
@@ -3132,7 +3135,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PullBody"];
+                    "application/json": components["schemas"]["EventPage"];
                     "text/event-stream": unknown;
                 };
             };
@@ -3175,7 +3178,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TokenOutputBody"];
+                    "application/json": components["schemas"]["EventToken"];
                 };
             };
         };
@@ -3197,7 +3200,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EventBody"];
+                    "application/json": components["schemas"]["EventResponse"];
                 };
             };
         };
@@ -3218,7 +3221,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountMeOutputBody"];
+                    "application/json": components["schemas"]["AccountMeResponse"];
                 };
             };
         };
@@ -3282,7 +3285,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UploadBody"];
+                    "application/json": components["schemas"]["UploadResponse"];
                 };
             };
         };
@@ -3309,7 +3312,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UploadPartBody"];
+                    "application/json": components["schemas"]["UploadedPartResponse"];
                 };
             };
         };
@@ -3368,7 +3371,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountOutputBody"];
+                    "application/json": components["schemas"]["AccountResponse"];
                 };
             };
         };
@@ -3389,7 +3392,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReceiptOutputBody"];
+                    "application/json": components["schemas"]["PurgeReceipt"];
                 };
             };
         };
@@ -3408,7 +3411,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["ReauthInputBody"];
+                "application/json": components["schemas"]["ReauthenticateRequest"];
             };
         };
         responses: {
@@ -3443,7 +3446,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionOutputBody"];
+                    "application/json": components["schemas"]["ConnectSessionResponse"];
                 };
             };
         };
@@ -3466,7 +3469,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountOutputBody"];
+                    "application/json": components["schemas"]["AccountResponse"];
                 };
             };
         };
@@ -3487,7 +3490,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HookOutputBody"];
+                    "application/json": components["schemas"]["WebhookResponse"];
                 };
             };
         };
@@ -3505,7 +3508,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PutInputBody"];
+                "application/json": components["schemas"]["PutWebhookRequest"];
             };
         };
         responses: {
@@ -3514,7 +3517,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HookOutputBody"];
+                    "application/json": components["schemas"]["WebhookResponse"];
                 };
             };
         };
@@ -3537,7 +3540,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeletedOutputBody"];
+                    "application/json": components["schemas"]["WebhookDeleted"];
                 };
             };
         };
@@ -3564,7 +3567,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListOutputBody"];
+                    "application/json": components["schemas"]["DeliveryPage"];
                 };
             };
         };
@@ -3586,7 +3589,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeliveryOutputBody"];
+                    "application/json": components["schemas"]["DeliveryResponse"];
                 };
             };
         };
@@ -3610,7 +3613,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeliveryOutputBody"];
+                    "application/json": components["schemas"]["DeliveryResponse"];
                 };
             };
         };
@@ -3633,7 +3636,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HookOutputBody"];
+                    "application/json": components["schemas"]["WebhookResponse"];
                 };
             };
         };
@@ -3651,7 +3654,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ReplayInputBody"];
+                "application/json": components["schemas"]["ReplayWebhookRequest"];
             };
         };
         responses: {
@@ -3660,7 +3663,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReplayOutputBody"];
+                    "application/json": components["schemas"]["ReplayResponse"];
                 };
             };
         };
@@ -3678,7 +3681,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["ResumeInputBody"];
+                "application/json": components["schemas"]["ResumeWebhookRequest"];
             };
         };
         responses: {
@@ -3687,7 +3690,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HookOutputBody"];
+                    "application/json": components["schemas"]["WebhookResponse"];
                 };
             };
         };
@@ -3705,7 +3708,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["RotateInputBody"];
+                "application/json": components["schemas"]["RotateWebhookSecretRequest"];
             };
         };
         responses: {
@@ -3714,7 +3717,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HookOutputBody"];
+                    "application/json": components["schemas"]["WebhookResponse"];
                 };
             };
         };
@@ -3737,7 +3740,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TestOutputBody"];
+                    "application/json": components["schemas"]["WebhookTest"];
                 };
             };
         };
@@ -3760,7 +3763,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ResultBody"];
+                    "application/json": components["schemas"]["MethodResult"];
                 };
             };
         };
@@ -3791,7 +3794,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ResultBody"];
+                    "application/json": components["schemas"]["MethodResult"];
                 };
             };
         };
@@ -3816,7 +3819,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AttemptsOutputBody"];
+                    "application/json": components["schemas"]["AttemptPage"];
                 };
             };
         };
@@ -3833,7 +3836,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CookieInputBody"];
+                "application/json": components["schemas"]["ConnectCookieRequest"];
             };
         };
         responses: {
@@ -3862,7 +3865,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CurlInputBody"];
+                "application/json": components["schemas"]["ConnectCurlRequest"];
             };
         };
         responses: {
@@ -3882,7 +3885,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CurlAnswer"];
+                    "application/json": components["schemas"]["CurlAttempt"];
                 };
             };
         };
@@ -3903,7 +3906,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FlowsOutputBody"];
+                    "application/json": components["schemas"]["ConnectFlowList"];
                 };
             };
         };
@@ -3925,7 +3928,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FunnelBody"];
+                    "application/json": components["schemas"]["ConnectFunnel"];
                 };
             };
         };
@@ -3942,7 +3945,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["LoginInputBody"];
+                "application/json": components["schemas"]["ConnectLoginRequest"];
             };
         };
         responses: {
@@ -4002,7 +4005,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SubmitInputBody"];
+                "application/json": components["schemas"]["SubmitAttemptRequest"];
             };
         };
         responses: {
@@ -4155,7 +4158,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["MobileInputBody"];
+                "application/json": components["schemas"]["ConnectMobileRequest"];
             };
         };
         responses: {
@@ -4186,7 +4189,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PageOutputBody"];
+                    "application/json": components["schemas"]["ConnectPageResponse"];
                 };
             };
         };
@@ -4202,7 +4205,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PageBody"];
+                "application/json": components["schemas"]["ConnectPage"];
             };
         };
         responses: {
@@ -4211,7 +4214,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PageOutputBody"];
+                    "application/json": components["schemas"]["ConnectPageResponse"];
                 };
             };
         };
@@ -4235,7 +4238,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionsOutputBody"];
+                    "application/json": components["schemas"]["ConnectSessionPage"];
                 };
             };
         };
@@ -4251,7 +4254,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SessionInputBody"];
+                "application/json": components["schemas"]["CreateConnectSessionRequest"];
             };
         };
         responses: {
@@ -4260,7 +4263,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionOutputBody"];
+                    "application/json": components["schemas"]["ConnectSessionResponse"];
                 };
             };
         };
@@ -4281,7 +4284,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionOutputBody"];
+                    "application/json": components["schemas"]["ConnectSessionResponse"];
                 };
             };
         };
@@ -4298,7 +4301,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TokenInputBody"];
+                "application/json": components["schemas"]["ConnectTokenRequest"];
             };
         };
         responses: {
@@ -4333,7 +4336,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListOutputBody"];
+                    "application/json": components["schemas"]["DeliveryPage"];
                 };
             };
         };
@@ -4354,7 +4357,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeliveryOutputBody"];
+                    "application/json": components["schemas"]["DeliveryResponse"];
                 };
             };
         };
@@ -4378,7 +4381,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorsOutputBody"];
+                    "application/json": components["schemas"]["ErrorGroupList"];
                 };
             };
         };
@@ -4408,7 +4411,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OrgPullBody"];
+                    "application/json": components["schemas"]["OrgEventPage"];
                     "text/event-stream": unknown;
                 };
             };
@@ -4428,7 +4431,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KindsOutputBody"];
+                    "application/json": components["schemas"]["EventKindList"];
                 };
             };
         };
@@ -4449,7 +4452,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EventBody"];
+                    "application/json": components["schemas"]["EventResponse"];
                 };
             };
         };
@@ -4472,7 +4475,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobsBody"];
+                    "application/json": components["schemas"]["JobPage"];
                 };
             };
         };
@@ -4488,7 +4491,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["StartInputBody"];
+                "application/json": components["schemas"]["StartJobRequest"];
             };
         };
         responses: {
@@ -4497,7 +4500,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobBody"];
+                    "application/json": components["schemas"]["JobResponse"];
                 };
             };
         };
@@ -4522,7 +4525,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobBody"];
+                    "application/json": components["schemas"]["JobResponse"];
                 };
             };
         };
@@ -4545,7 +4548,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobBody"];
+                    "application/json": components["schemas"]["JobResponse"];
                 };
             };
         };
@@ -4608,7 +4611,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["LogsBody"];
+                    "application/json": components["schemas"]["LogPage"];
                     "text/csv": unknown;
                 };
             };
@@ -4630,7 +4633,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["LogOutputBody"];
+                    "application/json": components["schemas"]["LogResponse"];
                 };
             };
         };
@@ -4649,7 +4652,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["IdentityBody"];
+                    "application/json": components["schemas"]["Identity"];
                 };
             };
         };
@@ -4665,7 +4668,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PatchMeInputBody"];
+                "application/json": components["schemas"]["UpdateMeRequest"];
             };
         };
         responses: {
@@ -4674,7 +4677,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["IdentityBody"];
+                    "application/json": components["schemas"]["Identity"];
                 };
             };
         };
@@ -4701,7 +4704,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AuditBody"];
+                    "application/json": components["schemas"]["AuditPage"];
                     "text/csv": unknown;
                 };
             };
@@ -4721,7 +4724,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KeysBody"];
+                    "application/json": components["schemas"]["KeyList"];
                 };
             };
         };
@@ -4737,7 +4740,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["MintInputBody"];
+                "application/json": components["schemas"]["MintKeyRequest"];
             };
         };
         responses: {
@@ -4746,7 +4749,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MintBody"];
+                    "application/json": components["schemas"]["MintedKey"];
                 };
             };
         };
@@ -4769,7 +4772,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RevokeOutputBody"];
+                    "application/json": components["schemas"]["KeyRevoked"];
                 };
             };
         };
@@ -4788,7 +4791,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BrowsersOutputBody"];
+                    "application/json": components["schemas"]["BrowserSessionList"];
                 };
             };
         };
@@ -4811,7 +4814,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EndedOutputBody"];
+                    "application/json": components["schemas"]["BrowserSessionEnded"];
                 };
             };
         };
@@ -4832,7 +4835,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UsageBody"];
+                    "application/json": components["schemas"]["Usage"];
                 };
             };
         };
@@ -4872,7 +4875,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeletionOutputBody"];
+                    "application/json": components["schemas"]["OrgDeletionResponse"];
                 };
             };
         };
@@ -4893,7 +4896,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OrgReceiptOutputBody"];
+                    "application/json": components["schemas"]["OrgReceipt"];
                 };
             };
         };
@@ -4909,7 +4912,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["InviteInputBody"];
+                "application/json": components["schemas"]["InviteMemberRequest"];
             };
         };
         responses: {
@@ -4918,7 +4921,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["InviteOutputBody"];
+                    "application/json": components["schemas"]["InvitationSent"];
                 };
             };
         };
@@ -4941,7 +4944,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WithdrawnOutputBody"];
+                    "application/json": components["schemas"]["InvitationWithdrawn"];
                 };
             };
         };
@@ -4960,7 +4963,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TeamBody"];
+                    "application/json": components["schemas"]["Team"];
                 };
             };
         };
@@ -4983,7 +4986,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RemovedOutputBody"];
+                    "application/json": components["schemas"]["MemberRemoved"];
                 };
             };
         };
@@ -5001,7 +5004,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RoleInputBody"];
+                "application/json": components["schemas"]["UpdateMemberRequest"];
             };
         };
         responses: {
@@ -5010,7 +5013,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MemberOutputBody"];
+                    "application/json": components["schemas"]["MemberResponse"];
                 };
             };
         };
@@ -5031,7 +5034,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeletionOutputBody"];
+                    "application/json": components["schemas"]["OrgDeletionResponse"];
                 };
             };
         };
@@ -5050,7 +5053,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListSupportOutputBody"];
+                    "application/json": components["schemas"]["SupportAccessList"];
                 };
             };
         };
@@ -5073,7 +5076,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SupportOutputBody"];
+                    "application/json": components["schemas"]["SupportAccessResponse"];
                 };
             };
         };
@@ -5091,7 +5094,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["GrantInputBody"];
+                "application/json": components["schemas"]["GrantSupportAccessRequest"];
             };
         };
         responses: {
@@ -5100,7 +5103,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SupportOutputBody"];
+                    "application/json": components["schemas"]["SupportAccessResponse"];
                 };
             };
         };
@@ -5119,7 +5122,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PlatformsOutputBody"];
+                    "application/json": components["schemas"]["PlatformList"];
                 };
             };
         };
@@ -5138,7 +5141,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReceiptKeysOutputBody"];
+                    "application/json": components["schemas"]["ReceiptKeyList"];
                 };
             };
         };
@@ -5156,7 +5159,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ActInputBody"];
+                "application/json": components["schemas"]["ActOnSandboxRequest"];
             };
         };
         responses: {
@@ -5165,7 +5168,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AcceptedOutputBody"];
+                    "application/json": components["schemas"]["SandboxAccepted"];
                 };
             };
         };
@@ -5183,7 +5186,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["FaultInputBody"];
+                "application/json": components["schemas"]["SetSandboxFaultRequest"];
             };
         };
         responses: {
@@ -5192,7 +5195,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FaultOutputBody"];
+                    "application/json": components["schemas"]["SandboxFault"];
                 };
             };
         };
@@ -5215,7 +5218,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ClearedOutputBody"];
+                    "application/json": components["schemas"]["SandboxFaultsCleared"];
                 };
             };
         };
@@ -5233,7 +5236,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["FireInputBody"];
+                "application/json": components["schemas"]["FireSandboxEventRequest"];
             };
         };
         responses: {
@@ -5242,7 +5245,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AcceptedOutputBody"];
+                    "application/json": components["schemas"]["SandboxAccepted"];
                 };
             };
         };
@@ -5260,7 +5263,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["GeneratorInputBody"];
+                "application/json": components["schemas"]["StartSandboxGeneratorRequest"];
             };
         };
         responses: {
@@ -5269,7 +5272,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["GeneratorOutputBody"];
+                    "application/json": components["schemas"]["SandboxGenerator"];
                 };
             };
         };
@@ -5292,7 +5295,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StoppedOutputBody"];
+                    "application/json": components["schemas"]["SandboxGeneratorStopped"];
                 };
             };
         };
@@ -5315,7 +5318,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountOutputBody"];
+                    "application/json": components["schemas"]["SandboxAccountResponse"];
                 };
             };
         };
@@ -5334,7 +5337,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["AdvanceInputBody"];
+                "application/json": components["schemas"]["AdvanceSandboxAttemptRequest"];
             };
         };
         responses: {
@@ -5363,7 +5366,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PersonasBody"];
+                    "application/json": components["schemas"]["PersonaList"];
                 };
             };
         };
@@ -5379,7 +5382,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SandboxSessionInputBody"];
+                "application/json": components["schemas"]["OpenSandboxSessionRequest"];
             };
         };
         responses: {
@@ -5388,7 +5391,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SandboxSessionBody"];
+                    "application/json": components["schemas"]["SandboxSession"];
                 };
             };
         };
@@ -5419,7 +5422,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SdkBody"] | components["schemas"]["SdkCompact"] | components["schemas"]["SdkTools"] | components["schemas"]["SdkOpenAPI"];
+                    "application/json": components["schemas"]["MethodCatalog"] | components["schemas"]["CompactMethodCatalog"] | components["schemas"]["MethodsAsTools"] | components["schemas"]["MethodsAsOpenAPI"];
                 };
             };
         };
@@ -5438,7 +5441,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusBody"];
+                    "application/json": components["schemas"]["ServiceStatus"];
                 };
             };
         };
@@ -5462,7 +5465,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SeriesBody"];
+                    "application/json": components["schemas"]["UsageSeries"];
                 };
             };
         };
@@ -5485,7 +5488,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WebhooksBody"];
+                    "application/json": components["schemas"]["WebhookPage"];
                 };
             };
         };
@@ -5501,7 +5504,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CheckInputBody"];
+                "application/json": components["schemas"]["CheckSignatureRequest"];
             };
         };
         responses: {

@@ -46,20 +46,20 @@ func ViewLimits(a *apikey.Allow) KeyLimits {
 type keysOutput struct{ Body keysBody }
 
 type keysBody struct {
-	_    struct{}   `doc:"The organisation's keys."`
-	Keys []keyEntry `json:"keys"`
+	_    struct{}   `schema:"KeyList" doc:"The organisation's keys."`
+	Keys []keyEntry `json:"keys" doc:"The keys, the oldest first."`
 }
 
 type keyEntry struct {
-	_          struct{}    `doc:"An API key, without its secret."`
-	ID         string      `json:"id"`
-	Label      string      `json:"label"`
+	_          struct{}    `schema:"Key" doc:"An API key, without its secret."`
+	ID         string      `json:"id" doc:"The id of the key."`
+	Label      string      `json:"label" doc:"The name of the key."`
 	Hint       string      `json:"hint" doc:"The first characters of the key, to recognise it."`
-	CreatedAt  stamp.Time  `json:"createdAt"`
-	ExpiresAt  *stamp.Time `json:"expiresAt,omitempty"`
-	RevokedAt  *stamp.Time `json:"revokedAt,omitempty"`
+	CreatedAt  stamp.Time  `json:"createdAt" doc:"When the key was created."`
+	ExpiresAt  *stamp.Time `json:"expiresAt,omitempty" doc:"When the key stops working; null if it does not expire."`
+	RevokedAt  *stamp.Time `json:"revokedAt,omitempty" doc:"When the key was revoked; null if it was not."`
 	LastUsedAt *stamp.Time `json:"lastUsedAt" doc:"Time of its last call, accurate to two minutes; null if it was never used."`
-	Scopes     []string    `json:"scopes"`
+	Scopes     []string    `json:"scopes" doc:"What the key may do."`
 	KeyLimits
 	Current bool `json:"current" doc:"True for the key that makes this call."`
 }
@@ -77,13 +77,13 @@ type mintInput struct {
 type mintOutput struct{ Body mintBody }
 
 type mintBody struct {
-	_         struct{}    `doc:"A new key. Its secret is shown only once."`
+	_         struct{}    `schema:"MintedKey" doc:"A new key. Its secret is shown only once."`
 	Key       string      `json:"key" doc:"The key itself. It is shown only once; store it now." sensitive:"true"`
-	ID        string      `json:"id"`
-	Label     string      `json:"label"`
-	Scopes    []string    `json:"scopes"`
-	CreatedAt stamp.Time  `json:"createdAt"`
-	ExpiresAt *stamp.Time `json:"expiresAt,omitempty"`
+	ID        string      `json:"id" doc:"The id of the key."`
+	Label     string      `json:"label" doc:"The name of the key."`
+	Scopes    []string    `json:"scopes" doc:"What the key may do."`
+	CreatedAt stamp.Time  `json:"createdAt" doc:"When the key was created."`
+	ExpiresAt *stamp.Time `json:"expiresAt,omitempty" doc:"When the key stops working; null if it does not expire."`
 	KeyLimits
 }
 
@@ -93,9 +93,9 @@ type keyInput struct {
 
 type revokeOutput struct {
 	Body struct {
-		_       struct{} `doc:"The result of revoking a key."`
-		ID      string   `json:"id"`
-		Revoked bool     `json:"revoked"`
+		_       struct{} `schema:"KeyRevoked" doc:"The result of revoking a key."`
+		ID      string   `json:"id" doc:"The id of the key."`
+		Revoked bool     `json:"revoked" doc:"True: the key no longer works."`
 	}
 }
 
