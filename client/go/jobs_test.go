@@ -4,10 +4,28 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"testing"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
+
+func TestItemsOfJobsAreLines(t *testing.T) {
+	t.Parallel()
+	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		fmt.Fprint(w, `{"job":{"id":"job_1","state":"queued"}}`)
+	})
+	job, err := s.client.Jobs.PutItems(t.Context(), "job_1", []stagedoor.JobItem{{AccountID: "acct_1", Args: map[string]any{"text": "a"}}, {AccountID: "acct_2"}})
+	if err != nil || job.ID != "job_1" {
+		t.Fatal(job, err)
+	}
+	first, second := `{"accountId":"acct_1","args":{"text":"a"}}`, `{"accountId":"acct_2"}` // the server reads the first value
+	size := strconv.Itoa(len(first) + len(second) + 2)
+	if asked := s.requests()[0]; asked.path != "/v1/jobs/job_1/items" || asked.header.Get("Content-Type") != "application/x-ndjson" ||
+		asked.body != first || asked.header.Get("Content-Length") != size {
+		t.Errorf("%+v", asked)
+	}
+}
 
 func TestResultsOfJobsAreDownloads(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func (s *MediaService) Upload(ctx context.Context, file io.Reader, o UploadOptio
 	var response struct {
 		Result *Upload `json:"result"`
 	}
-	err = s.send(ctx, Request{Method: http.MethodPost, Path: s.path(), Query: q}, file, size, o.ContentType, &response)
+	err = s.account.client.upload(ctx, Request{Method: http.MethodPost, Path: s.path(), Query: q}, file, size, o.ContentType, &response)
 	return response.Result, err
 }
 
@@ -59,23 +59,21 @@ func (s *MediaService) UploadPart(ctx context.Context, uploadID string, number i
 		Part *UploadedPart `json:"part"`
 	}
 	where := s.path() + path("/uploads/%s/parts/%s", uploadID, number)
-	err = s.send(ctx, Request{Method: http.MethodPut, Path: where}, part, size, "", &response)
+	err = s.account.client.upload(ctx, Request{Method: http.MethodPut, Path: where}, part, size, "", &response)
 	return response.Part, err
 }
 
-// send sends a file once and decodes the response into a value.
-func (s *MediaService) send(
-	ctx context.Context, r Request, file io.Reader, size int64, contentType string, into any,
-) error {
+// upload sends a file once and decodes the response into a value.
+func (c *Client) upload(ctx context.Context, r Request, file io.Reader, size int64, contentType string, into any) error {
 	// The transport closes the body; NopCloser keeps the caller's file open.
-	req, err := s.account.client.newRequest(ctx, r, io.NopCloser(file))
+	req, err := c.newRequest(ctx, r, io.NopCloser(file))
 	if err != nil {
 		return err
 	}
 	contentType = cmp.Or(contentType, "application/octet-stream")
 	req.ContentLength = size
 	req.Header.Set("Content-Type", contentType)
-	res, err := s.account.client.send(req)
+	res, err := c.send(req)
 	if err != nil {
 		return err
 	}

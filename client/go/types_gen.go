@@ -94,6 +94,18 @@ type AccountChallengeRequiredData struct {
 	UserAction string `json:"userAction"`
 }
 
+// AccountChoice: which accounts an export reads. Accounts that match all members are read.
+type AccountChoice struct {
+	// The ids of accounts.
+	IDs []string `json:"ids,omitzero"`
+	// Metadata that the accounts have, with these values.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// A platform of GET /v1/platforms.
+	Platform string `json:"platform,omitzero"`
+	// The state of the accounts.
+	State string `json:"state,omitzero"`
+}
+
 // AccountConnectedData is the data of the event account.connected.
 type AccountConnectedData struct {
 	// The account.
@@ -1484,7 +1496,7 @@ type Job struct {
 	FinishedAt *time.Time `json:"finishedAt"`
 	// The id of the job.
 	ID string `json:"id"`
-	// What the job does. One of org_export; others may follow.
+	// What the job does. One of export, bulk, org_export; others may follow.
 	Kind string `json:"kind"`
 	// How much is done.
 	Progress JobProgress `json:"progress"`
@@ -1513,6 +1525,14 @@ type JobError struct {
 type JobFailedData struct {
 	// The job.
 	Job Job `json:"job"`
+}
+
+// JobItem is an item of a bulk job: one call.
+type JobItem struct {
+	// The account of the call.
+	AccountID string `json:"accountId"`
+	// The arguments of the call, as an object.
+	Args map[string]any `json:"args,omitzero"`
 }
 
 // JobPage: jobs of the organisation.

@@ -68,6 +68,10 @@ var dashboards = []dashboard{
 				highest("stagedoor_audit_stream_lag_seconds", "", "seconds"), rate("stagedoor_audit_stream_entries_total", "", "entries"),
 				{"sum(increase(stagedoor_audit_stream_failures_total{OF}[$__rate_interval]))", "failures"},
 			}},
+			{"Usage webhook", "Time since the end of the oldest day that was not sent, days of organisations that were, and failed tries.", "short", []line{
+				highest("stagedoor_usage_webhook_lag_seconds", "", "seconds"), rate("stagedoor_usage_webhook_sent_total", "", "days"),
+				{"sum(increase(stagedoor_usage_webhook_failures_total{OF}[$__rate_interval]))", "failures"},
+			}},
 			{"Settings files", "Files that nodes cannot use as they are, changes that nodes have noticed, and organisations whose plan is not in the file of plans.", "short", []line{
 				gauge("stagedoor_config_file_refused", "setting", "refused: {{setting}}"),
 				{"sum by (setting, outcome) (increase(stagedoor_config_file_changes_total{OF}[$__rate_interval]))", "{{setting}} {{outcome}}"},

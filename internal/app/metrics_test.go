@@ -80,8 +80,11 @@ func describeMetrics(t *testing.T) (labels map[string][]string, meaning map[stri
 	// Metrics of proxies have a region, so there must be a proxy.
 	node := testnode.Nodes(t, 1, testnode.Setup{
 		Egress: secret.New("us=http://127.0.0.1:9"),
-		// So must the receiver of the audit stream.
-		Configure: func(c *config.Config) { c.AuditStream = "file:" + filepath.Join(t.TempDir(), "audit.jsonl") },
+		// So must the receivers of the audit stream and of usage.
+		Configure: func(c *config.Config) {
+			c.AuditStream = "file:" + filepath.Join(t.TempDir(), "audit.jsonl")
+			c.UsageWebhook, c.UsageWebhookSecret = "http://127.0.0.1:9/usage", secret.New(strings.Repeat("u", 32))
+		},
 	})[0]
 	labels, meaning = map[string][]string{}, map[string]string{}
 	all := make(chan *prometheus.Desc)

@@ -21,6 +21,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/configfile"
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
+	"github.com/stagedoor/stagedoor/internal/jobs/sdkjob"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/admin"
 	"github.com/stagedoor/stagedoor/internal/server/api"
@@ -117,7 +118,8 @@ func (n *Node) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	jobs := newJobs(n, eng, tenants, events, delivery)
+	sdkJobs := newSDKJobs(n, tenants, platforms, accounts, calls)
+	jobs := newJobs(n, eng, tenants, events, delivery, sdkJobs)
 	if n.hasRole("worker") {
 		addIngest(n, eng, tenants, events, delivery)
 		addRetention(n, tenants, events, delivery)
@@ -128,7 +130,7 @@ func (n *Node) build(ctx context.Context) error {
 	if n.hasRole("listener") {
 		addListeners(n, eng, tenants, platforms, accounts, events)
 	}
-	servers, err := newServers(n, parts{eng, operators, tenants, platforms, accounts, calls, events, delivery, jobs})
+	servers, err := newServers(n, parts{eng, operators, tenants, platforms, accounts, calls, events, delivery, jobs, sdkJobs})
 	if err != nil {
 		return err
 	}
@@ -147,6 +149,7 @@ type parts struct {
 	events    events
 	delivery  delivery
 	jobs      *job.Jobs
+	sdkJobs   *sdkjob.Kinds
 }
 
 // onClose adds a function that Close calls. Call it right after something was opened.

@@ -135,7 +135,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 			Streams: p.delivery.streams, Permit: t.suspensions.Permit, Store: p.events.store, Kinds: p.events.kinds,
 			Accounts: a.accounts, Meter: t.usage, Tracer: p.engines.tracer(), Now: n.clock.Now,
 		},
-		Webhooks: p.delivery.webhooks, Jobs: p.jobs,
+		Webhooks: p.delivery.webhooks, Jobs: p.jobs, SDKJobs: p.sdkJobs,
 		Egress: p.platforms.egress, Control: p.operators.switches,
 		Pages:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reference.ServeHTTP(w, r) }),
 		Metrics: endpoint.NewMetrics(n.registry, "public"), Tracer: p.engines.tracer(),

@@ -19,9 +19,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
+	"github.com/stagedoor/stagedoor/internal/delivery/usagehook"
 	"github.com/stagedoor/stagedoor/internal/engine/logsink"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
 	"github.com/stagedoor/stagedoor/internal/jobs/orgexport"
+	"github.com/stagedoor/stagedoor/internal/jobs/sdkjob"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -36,15 +38,23 @@ const connectWorkers = 50
 // jobWorkers bounds the concurrent jobs of a node. Each has about 20 MB of a result in memory.
 const jobWorkers = 4
 
+// newSDKJobs returns the kinds of jobs that call methods.
+func newSDKJobs(n *Node, t tenants, p platforms, a accounts, c calls) *sdkjob.Kinds {
+	return sdkjob.New(sdkjob.Deps{
+		Invoke: c.invoker, Accounts: a.accounts, Limits: t.limits, Keys: t.idempotency, Usage: t.usage, Platforms: p.registry,
+		ProblemsURL: n.cfg.PublicURL + "/problems", Now: n.clock.Now,
+	})
+}
+
 // newJobs returns the service for work that is longer than a call.
-func newJobs(n *Node, eng engines, t tenants, ev events, d delivery) *job.Jobs {
+func newJobs(n *Node, eng engines, t tenants, ev events, d delivery, sdk *sdkjob.Kinds) *job.Jobs {
 	export := orgexport.New(orgexport.Deps{
 		DB: eng.db, Members: t.members, Audit: t.audit, Webhooks: d.webhooks, Events: ev.store,
 	})
 	deps := job.Deps{
 		Config: job.Config{PublicURL: n.cfg.PublicURL, Process: n.process},
 		DB:     eng.db, Orgs: t.orgs, Keys: t.keys, Members: t.members, Audit: t.audit, Outbox: t.outbox, Seal: t.sealer,
-		Objects: nil, Queue: eng.jobs, Kinds: []job.Kind{export.Kind()}, Ticker: clock.Ticker, Log: n.log,
+		Objects: nil, Queue: eng.jobs, Kinds: append(sdk.All(), export.Kind()), Ticker: clock.Ticker, Log: n.log,
 	}
 	if eng.objects != nil {
 		deps.Objects = eng.objects
@@ -109,7 +119,21 @@ func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work 
 		DB: eng.db, Audit: t.audit, File: n.cfg.AuditAnchors, CanKey: func() bool { return op.fleet.CanRead(fleet.FormatKeyed) },
 		Log: n.log,
 	}).Run)
+	addUsageWebhook(n, eng, t)
 	return addAuditStream(n, eng)
+}
+
+// addUsageWebhook adds the webhook that gets the usage of organisations, if there is one.
+func addUsageWebhook(n *Node, eng engines, t tenants) {
+	if n.cfg.UsageWebhook == "" {
+		return
+	}
+	client := egress.NewDirect(n.cfg.MayBeClear(n.cfg.UsageHost()))
+	n.onClose(client.CloseIdleConnections)
+	n.loop("usage webhook", usagehook.New(usagehook.Deps{
+		DB: eng.db, Orgs: t.orgs, Usage: t.usage, URL: n.cfg.UsageWebhook, Secret: n.cfg.UsageWebhookSecret, Client: client,
+		Registry: n.registry, Log: n.log,
+	}).Run)
 }
 
 // addAuditStream adds the stream of the audit logs to the operators' own collection of logs, if there is one.

@@ -57,6 +57,7 @@ async function check({ page, wrong, server }, [root, name, path, made, { see = [
         })
         .catch(() => found.push(`does not say “${text}”`))
     }
+    if (await page.getByText('We could not refresh this').count()) found.push('says that it could not be refreshed')
     if (state === 'many') {
       const rows = await page.locator('tbody tr, [role=option], main li').count()
       if (rows > 250) found.push(`${rows} rows are rendered`)

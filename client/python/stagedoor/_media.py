@@ -89,7 +89,7 @@ class Media:
             headers={"Content-Type": content_type, "Content-Length": str(length)},
             options=options,
         )
-        return cast("Upload", _json(response)["result"])
+        return cast("Upload", read_json(response)["result"])
 
     def upload_part(
         self, upload_id: str, number: int, content: bytes, *, options: RequestOptions | None = None
@@ -102,7 +102,7 @@ class Media:
             headers={"Content-Type": "application/octet-stream", "Content-Length": str(len(content))},
             options=options,
         )
-        return cast("UploadedPart", _json(response)["part"])
+        return cast("UploadedPart", read_json(response)["part"])
 
     def download(
         self,
@@ -163,5 +163,5 @@ def _size(content: Content, size: int | None) -> int:
         raise StagedoorError("the size of the content is unknown: pass size") from error
 
 
-def _json(response: Response) -> Any:
+def read_json(response: Response) -> Any:
     return RawResponse(response.status, response.headers, response.read()).json()

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TYPE_CHECKING, TypedDict
+from typing import Any, Literal, NotRequired, TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from .types import (
+        AccountChoice,
         AccountsListState,
         AttemptKind,
         AttemptState,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         EarningsListTransactionsType,
         FansListStatus,
         FansListTopBy,
+        JobItem,
         LinkDelivery,
         MassMessageState,
         MassMessagesChartMetric,
@@ -467,8 +469,20 @@ class JobsListParams(TypedDict):
 class JobsStartParams(TypedDict):
     """The arguments of jobs.start."""
 
-    kind: Literal["org_export"]
-    """What the job does: org_export writes everything that the service holds of the organisation."""
+    accounts: NotRequired[AccountChoice]
+    """The accounts of an export. Default: all that the key may use and whose platform has the method."""
+    args: NotRequired[dict[str, Any]]
+    """The arguments of an export, as an object without a cursor."""
+    items: NotRequired[list[JobItem]]
+    """The items of a bulk job. Without them, it waits for PUT /v1/jobs/{id}/items."""
+    kind: Literal["export", "bulk", "org_export"]
+    """What the job does: export walks all pages of a read over accounts, bulk makes one call for each item, org_export
+    writes everything that the service holds of the organisation.
+    """
+    method: NotRequired[str]
+    """The method of an export or bulk job, for example fans.list."""
+    share: NotRequired[float]
+    """The part of each limit per minute of the accounts and the organisation that the job may use. Default: 0.5."""
 
 
 class KeysCreateParams(TypedDict):

@@ -272,6 +272,19 @@ AccountChallengeRequiredData = TypedDict(
 """The data of the event account.challenge_required."""
 
 
+class AccountChoice(TypedDict):
+    """Which accounts an export reads. Accounts that match all members are read."""
+
+    ids: NotRequired[list[str]]
+    """The ids of accounts."""
+    metadata: NotRequired[dict[str, str]]
+    """Metadata that the accounts have, with these values."""
+    platform: NotRequired[str]
+    """A platform of GET /v1/platforms."""
+    state: NotRequired[str]
+    """The state of the accounts."""
+
+
 AccountConnectedData = TypedDict(
     "AccountConnectedData",
     {
@@ -1845,7 +1858,7 @@ class Job(TypedDict):
     """Null until it is over."""
     id: str
     """The id of the job."""
-    kind: Literal["org_export"] | str
+    kind: Literal["export", "bulk", "org_export"] | str
     """What the job does."""
     progress: JobProgress
     """How much is done."""
@@ -1876,6 +1889,15 @@ class JobFailedData(TypedDict):
 
     job: Job
     """The job."""
+
+
+class JobItem(TypedDict):
+    """An item of a bulk job: one call."""
+
+    accountId: str
+    """The account of the call."""
+    args: NotRequired[dict[str, Any]]
+    """The arguments of the call, as an object."""
 
 
 class JobPage(TypedDict):
@@ -5132,6 +5154,7 @@ __all__ = [
     "AbortedResult",
     "Account",
     "AccountChallengeRequiredData",
+    "AccountChoice",
     "AccountConnectedData",
     "AccountDegradedData",
     "AccountDisconnected",
@@ -5257,6 +5280,7 @@ __all__ = [
     "JobCompletedData",
     "JobError",
     "JobFailedData",
+    "JobItem",
     "JobPage",
     "JobProgress",
     "JobResult",

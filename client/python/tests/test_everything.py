@@ -84,6 +84,7 @@ class Operations(Case):
         "uploadMediaPart": "account.media.upload_part",
         "downloadMedia": "account.media.download",
         "getJobResult": "jobs.get_result",
+        "putJobItems": "jobs.put_items",
     }
     #: Operations that are in no library: the general form of all methods, one for browsers, and those that refuse keys.
     EXCLUDED = {

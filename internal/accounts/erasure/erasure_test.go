@@ -436,6 +436,7 @@ var withoutOrg = map[string]string{
 	"node":                  "processes",
 	"pulse_minute":          "counts of processes",
 	"pulse_day":             "counts of the installation",
+	"usage_webhook":         "a position",
 	"org_suspension_reader": "processes",
 	"database_generation":   "about the database",
 	"control":               "decisions of operators for all orgs",

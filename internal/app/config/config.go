@@ -106,6 +106,9 @@ type Config struct {
 	AuditStreamToken string `env:"STAGEDOOR_AUDIT_STREAM_TOKEN_FILE" doc:"A file with the bearer token for an https address in STAGEDOOR_AUDIT_STREAM. It is read for every request, so the token can be renewed."`
 	AuditStreamCA    string `env:"STAGEDOOR_AUDIT_STREAM_CA_FILE" doc:"A file with the certificates of the authorities that sign the certificate of the receiver in STAGEDOOR_AUDIT_STREAM. Default: those of the system."`
 
+	UsageWebhook       string        `env:"STAGEDOOR_USAGE_WEBHOOK" doc:"An https address to which workers send the usage of each organisation on each day, as signed CloudEvents. Empty for none. See docs/operators.md#usage-for-billing."`
+	UsageWebhookSecret secret.String `env:"STAGEDOOR_USAGE_WEBHOOK_SECRET" doc:"The secret that signs requests to STAGEDOOR_USAGE_WEBHOOK, at least 32 characters, such as the output of: openssl rand -hex 32"`
+
 	Platforms    string        `env:"STAGEDOOR_PLATFORMS" envDefault:"sandbox=builtin" doc:"The creator platforms, as id=folder,url separated by spaces. The folder has the manifest; builtin is a manifest of this release (sandbox, ghost). The URL replaces the origin in the manifest and may be missing. The first platform of an environment is its default. See docs/manifest.md."`
 	OAuthClients secret.String `env:"STAGEDOOR_OAUTH_CLIENTS" doc:"OAuth clients that you have registered at platforms, as platform=client-id:client-secret separated by spaces. Their redirect URI is STAGEDOOR_CONNECT_URL/connect/oauth/callback. A platform without a client has no sign-in by OAuth. See docs/operators.md."`
 	Sites        []string      `env:"STAGEDOOR_SITES" doc:"Origins of creators' sites that may be plain http or have a private address, for example http://127.0.0.1:2368. All other sites must be public and https. For development."`
@@ -268,6 +271,7 @@ func (c Config) check() error {
 		func() error { _, err := c.PlatformClients(); return err },
 		c.checkObjects,
 		c.checkAuditStream,
+		c.checkUsageWebhook,
 	} {
 		out = append(out, read())
 	}
@@ -590,6 +594,34 @@ func (c Config) checkAuditStream() error {
 		return errors.New("STAGEDOOR_AUDIT_STREAM_CA_FILE has an effect only with https or syslog+tls in STAGEDOOR_AUDIT_STREAM: remove it")
 	case target.Host != "" && !target.Encrypted && !c.MayBeClear(target.Host):
 		return fmt.Errorf("STAGEDOOR_AUDIT_STREAM allows unencrypted connections to %s: use https or syslog+tls, or list the host in STAGEDOOR_CLEARTEXT_HOSTS if its network is private", target.Host)
+	}
+	return nil
+}
+
+// UsageHost returns the host of the usage webhook.
+func (c Config) UsageHost() string {
+	u, err := url.Parse(c.UsageWebhook)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+func (c Config) checkUsageWebhook() error {
+	if c.UsageWebhook == "" {
+		if !c.UsageWebhookSecret.Empty() {
+			return errors.New("STAGEDOOR_USAGE_WEBHOOK_SECRET has an effect only with STAGEDOOR_USAGE_WEBHOOK: set that as well")
+		}
+		return nil
+	}
+	u, err := url.Parse(c.UsageWebhook)
+	switch {
+	case err != nil || u.Hostname() == "" || u.User != nil || (u.Scheme != "https" && u.Scheme != "http"):
+		return errors.New("STAGEDOOR_USAGE_WEBHOOK is not an address such as https://billing.example.com/usage")
+	case u.Scheme == "http" && !c.MayBeClear(u.Hostname()):
+		return errors.New("STAGEDOOR_USAGE_WEBHOOK is plain http: use https, or list the host in STAGEDOOR_CLEARTEXT_HOSTS if its network is private")
+	case len(c.UsageWebhookSecret.Reveal()) < minSecret:
+		return errors.New("STAGEDOOR_USAGE_WEBHOOK_SECRET has fewer than 32 characters: use the output of openssl rand -hex 32")
 	}
 	return nil
 }

@@ -340,11 +340,13 @@ func TestSecretsComeFromFiles(t *testing.T) {
 		"STAGEDOOR_IP_HASH_KEY": strings.Repeat("hunter2i", 4), "STAGEDOOR_OIDC_CLIENT_SECRET": "hunter2o", "STAGEDOOR_KEYRING_URL": "postgres://u:hunter2@127.0.0.1/keys", "STAGEDOOR_KEYRING_MIGRATION_URL": "postgres://owner:hunter2@127.0.0.1/keys",
 		"STAGEDOOR_OAUTH_CLIENTS":      "sandbox=client:hunter2",
 		"STAGEDOOR_OBJECTS_ACCESS_KEY": "hunter2k", "STAGEDOOR_OBJECTS_SECRET_KEY": "hunter2s",
-		"STAGEDOOR_KMS_TOKEN": "", "STAGEDOOR_ADMIN_TOKEN": "", "STAGEDOOR_EGRESS": "", // their files are other settings, which are read again
+		"STAGEDOOR_USAGE_WEBHOOK_SECRET": strings.Repeat("hunter2u", 4),
+		"STAGEDOOR_KMS_TOKEN":            "", "STAGEDOOR_ADMIN_TOKEN": "", "STAGEDOOR_EGRESS": "", // their files are other settings, which are read again
 	}
 	dir := t.TempDir()
 	vars := good()
 	vars["STAGEDOOR_OIDC_ISSUER"], vars["STAGEDOOR_OIDC_CLIENT_ID"], vars["STAGEDOOR_OBJECTS"] = "https://id.example.com", "client", "s3://bucket"
+	vars["STAGEDOOR_USAGE_WEBHOOK"] = "https://billing.example.com/usage"
 	vars["STAGEDOOR_OPERATORS_OIDC_ISSUER"], vars["STAGEDOOR_OPERATORS_OIDC_CLIENT_ID"] = "https://id.example.com", "console"
 	vars["STAGEDOOR_ADMIN_TOKEN"], vars["STAGEDOOR_OPERATORS"] = "", "ana@example.com=owner"
 	for _, v := range config.Variables() {
@@ -439,6 +441,30 @@ func TestClearTextIsRefused(t *testing.T) {
 		})
 		if links := c.ClearText(); err != nil || len(links) != 1 || links[0].Setting != setting || links[0].Host != host {
 			t.Errorf("%s in development mode: %v, %v", setting, links, err)
+		}
+	}
+}
+
+// The usage webhook has a secret, and its address is encrypted or in a private network.
+func TestUsageWebhookIsSigned(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("s", 32)
+	for _, c := range []struct{ url, secret, clear, want string }{
+		{"https://billing.example.com/usage", long, "", ""},
+		{"http://127.0.0.1:8080/usage", long, "", ""},
+		{"http://billing.internal/usage", long, "billing.internal", ""},
+		{"http://billing.internal/usage", long, "", "is plain http"},
+		{"https://billing.example.com/usage", long[1:], "", "fewer than 32 characters"},
+		{"https://billing.example.com/usage", "", "", "fewer than 32 characters"},
+		{"", long, "", "has an effect only with STAGEDOOR_USAGE_WEBHOOK"},
+		{"billing.example.com", long, "", "is not an address"},
+		{"https://user:hunter2@billing.example.com", long, "", "is not an address"},
+	} {
+		vars := good()
+		vars["STAGEDOOR_USAGE_WEBHOOK"], vars["STAGEDOOR_USAGE_WEBHOOK_SECRET"], vars["STAGEDOOR_CLEARTEXT_HOSTS"] = c.url, c.secret, c.clear
+		_, err := config.Read(environ(vars))
+		if text := fmt.Sprint(err); (c.want == "") != (err == nil) || c.want != "" && !strings.Contains(text, c.want) || strings.Contains(text, "hunter2") {
+			t.Errorf("%s, a secret of %d characters: %v; want %q", c.url, len(c.secret), err, c.want)
 		}
 	}
 }

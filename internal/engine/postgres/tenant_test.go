@@ -150,6 +150,7 @@ var notTenants = map[string]string{
 	"person_identity":       "persons' identities at the identity provider",
 	"pulse_day":             "how the service worked on a day",
 	"pulse_minute":          "what nodes counted in a minute",
+	"usage_webhook":         "the position of the usage webhook",
 	"root_key":              "the keyring's root, which wraps the keys of organisations",
 	"webhook_bucket":        "progress of deliveries per bucket",
 }

@@ -55,6 +55,8 @@ func (s State) IsOver() bool {
 const (
 	// KeepResult is how long a result is kept after its job is over.
 	KeepResult = 7 * 24 * time.Hour
+	// KeepWaiting is how long a job waits for its input.
+	KeepWaiting = 24 * time.Hour
 	// KeepJob is how long the job itself is kept.
 	KeepJob = 30 * 24 * time.Hour
 	// MaxOpen is how many jobs of an organisation can be waiting or running.
@@ -82,8 +84,12 @@ type Job struct {
 	CreatedAt                        time.Time
 	StartedAt, FinishedAt, ExpiredAt *time.Time
 
+	// Awaits means that the job waits for its input.
+	Awaits bool
+
 	askedBy    asker
 	checkpoint json.RawMessage
+	input      *input
 	parts      int
 	epoch      int64
 	tries      int
@@ -108,6 +114,14 @@ type asker struct {
 	// Key is empty for a person.
 	Key    id.Key    `json:"key,omitempty"`
 	Person id.Person `json:"person,omitempty"`
+}
+
+// Caller is who a job acts for, as of its last check.
+type Caller struct {
+	Rights
+	Org org.Org
+	// ReadAt is when this was read from the database.
+	ReadAt time.Time
 }
 
 // Rights are what a caller may do. A job never does more than the caller who asked for it may do at that moment.

@@ -49,6 +49,15 @@ type refusal struct{ because *problem.Error }
 
 func (r refusal) Error() string { return r.because.Error() }
 
+// pause means that the job waits, and that another run continues it.
+type pause struct {
+	wait time.Duration
+	// byLimit says that it waits for a limit.
+	byLimit bool
+}
+
+func (pause) Error() string { return "the job waits" }
+
 // Take runs a job for a while, unless it is over or another worker has it.
 func (s *Jobs) Take(ctx context.Context, owner id.Org, which id.Job) error {
 	// Row-level security keeps a job from the rows of other organisations.
@@ -108,8 +117,11 @@ func (s *Jobs) execute(ctx context.Context, j *Job) error {
 		return errTooOften
 	}
 	r := newRun(s, j, k)
-	if err := r.checkRights(ctx); err != nil {
+	if _, err := r.Caller(ctx); err != nil {
 		return err
+	}
+	if j.Awaits {
+		return refusal{problem.ValidationFailed.New("The job has no items: none were uploaded within a day.")}
 	}
 	if err := s.deps.Seal.Prepare(ctx, j.Org, string(j.Org)); err != nil {
 		return fmt.Errorf("prepare the key of %s: %w", j.Org, err)
@@ -125,6 +137,7 @@ func (s *Jobs) settle(ctx context.Context, j *Job, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	refused, isRefused := errors.AsType[refusal](err)
+	waits, isPause := errors.AsType[pause](err)
 	var failed error
 	switch {
 	case err == nil:
@@ -138,13 +151,17 @@ func (s *Jobs) settle(ctx context.Context, j *Job, err error) error {
 	case isRefused:
 		failed = s.end(ctx, j, Failed, refused.because)
 	case errors.Is(err, errYield), errors.Is(err, seal.ErrShredded): // an account was deleted in the meantime
-		failed = s.release(ctx, j, 0, false)
+		failed = s.release(ctx, j, Running, 0, false)
 	case errors.Is(err, errHold):
-		failed = s.release(ctx, j, holdFor, false)
+		failed = s.release(ctx, j, Running, holdFor, false)
+	case isPause && waits.byLimit:
+		failed = s.release(ctx, j, PausedByLimit, waits.wait, false)
+	case isPause:
+		failed = s.release(ctx, j, Running, waits.wait, false)
 	case j.tries >= maxTries:
 		failed = errors.Join(err, s.end(ctx, j, Failed, problem.Internal.New("The job failed too often. The service's log says why.")))
 	default:
-		failed = errors.Join(err, s.release(ctx, j, min(longestPause, time.Duration(j.tries*j.tries)*2*time.Second), true))
+		failed = errors.Join(err, s.release(ctx, j, Running, min(longestPause, time.Duration(j.tries*j.tries)*2*time.Second), true))
 	}
 	if errors.Is(failed, errLost) {
 		return nil
@@ -154,14 +171,18 @@ func (s *Jobs) settle(ctx context.Context, j *Job, err error) error {
 
 // end ends a job that this worker has.
 func (s *Jobs) end(ctx context.Context, j *Job, state State, because *problem.Error) error {
-	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		_, err := s.finish(ctx, tx, *j, state, j.epoch, because)
 		return err
 	})
+	if err == nil {
+		s.deleteInput(ctx, j)
+	}
+	return err
 }
 
-// release gives a job back. Another run continues after a pause. hasFailed says whether the run counts as a try.
-func (s *Jobs) release(ctx context.Context, j *Job, pause time.Duration, hasFailed bool) error {
+// release gives a job back in a state. Another run continues after a pause. hasFailed says whether the run counts as a try.
+func (s *Jobs) release(ctx context.Context, j *Job, state State, pause time.Duration, hasFailed bool) error {
 	return s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		now, err := s.deps.DB.Now(ctx, tx)
 		if err != nil {
@@ -172,7 +193,7 @@ func (s *Jobs) release(ctx context.Context, j *Job, pause time.Duration, hasFail
 			wake = now.Add(pause)
 		}
 		n, err := db.New(tx).Release(ctx, db.ReleaseParams{
-			OrgID: j.Org, ID: j.ID, Epoch: j.epoch, State: string(Running), WakeAt: wake, HasFailed: hasFailed,
+			OrgID: j.Org, ID: j.ID, Epoch: j.epoch, State: string(state), WakeAt: wake, HasFailed: hasFailed,
 		})
 		if err != nil || n == 0 {
 			return errors.Join(err, lostUnless(n))

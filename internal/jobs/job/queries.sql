@@ -1,6 +1,11 @@
 -- name: Add :exec
-INSERT INTO job (org_id, id, kind, state, params, asked_by, created_at, wake_at)
-VALUES (@org_id, @id, @kind, 'queued', @params, @asked_by, @now, @wake_at);
+INSERT INTO job (org_id, id, kind, state, params, asked_by, created_at, wake_at, input, awaits)
+VALUES (@org_id, @id, @kind, 'queued', @params, @asked_by, @now, @wake_at, @input, @awaits);
+
+-- name: Give :execrows
+-- The input of a job that waits for it.
+UPDATE job SET params = @params, input = @input, awaits = false, wake_at = @wake_at
+WHERE org_id = @org_id AND id = @id AND awaits AND state = 'queued';
 
 -- name: CountOpen :one
 SELECT count(*) AS jobs, count(*) FILTER (WHERE kind = @kind) AS of_kind FROM job

@@ -79,6 +79,39 @@ func (r *Run) Write(account id.Account, line any) error {
 	return nil
 }
 
+// Caller returns who the job acts for, as of now. The caller of Caller returns its error immediately.
+func (r *Run) Caller(ctx context.Context) (Caller, error) {
+	who, err := r.jobs.callerOf(ctx, r.Org, r.askedBy)
+	if err == nil {
+		err = r.kind.Check(r.Params, who.Rights)
+	}
+	switch p, isProblem := errors.AsType[*problem.Error](err); {
+	case !isProblem:
+		return who, err
+	case errors.Is(err, problem.OrgSuspended.New("")), errors.Is(err, problem.OrgNotFound.New("")):
+		return who, errHold // it continues if the organisation is restored, and is deleted with it if not
+	default:
+		return who, refusal{p}
+	}
+}
+
+// IsEnding reports whether the run must end with its next Save, so that it should begin nothing new.
+func (r *Run) IsEnding() bool { return r.jobs.isStopping() || clock.Now().After(r.until) }
+
+// Pause saves, and lets another run continue after a while. byLimit says that the job waits for a limit. The caller
+// returns its error immediately.
+func (r *Run) Pause(ctx context.Context, checkpoint any, wait time.Duration, byLimit bool) error {
+	text, err := json.Marshal(checkpoint)
+	if err != nil {
+		return fmt.Errorf("encode the checkpoint of job %s: %w", r.ID, err)
+	}
+	r.latest = text
+	if err := r.commit(ctx); err != nil {
+		return err
+	}
+	return pause{wait, byLimit}
+}
+
 // Save remembers that the next run may start from a checkpoint, with all lines so far. It does not always write it. The
 // caller returns its error immediately.
 func (r *Run) Save(ctx context.Context, checkpoint any) error {
@@ -88,7 +121,7 @@ func (r *Run) Save(ctx context.Context, checkpoint any) error {
 	}
 	r.latest = text
 	now := clock.Now()
-	stop := r.jobs.isStopping() || now.After(r.until)
+	stop := r.IsEnding()
 	if !stop && r.lines.size < partBytes && now.Sub(r.saved) < saveEvery {
 		return nil
 	}
@@ -103,7 +136,7 @@ func (r *Run) Save(ctx context.Context, checkpoint any) error {
 
 // commit writes the lines so far as a part of the result, and the checkpoint and the progress with them.
 func (r *Run) commit(ctx context.Context) error {
-	if err := r.checkRights(ctx); err != nil {
+	if _, err := r.Caller(ctx); err != nil {
 		return err
 	}
 	part := r.parts + 1
@@ -143,20 +176,4 @@ func (r *Run) commit(ctx context.Context) error {
 	r.parts, r.tries, r.saved, r.checkpoint = part, 0, clock.Now(), r.latest
 	r.lines = newLines()
 	return nil
-}
-
-// checkRights returns a refusal if the caller who asked for the job may no longer have it done.
-func (r *Run) checkRights(ctx context.Context) error {
-	rights, err := r.jobs.rightsOf(ctx, r.Org, r.askedBy)
-	if err == nil {
-		err = r.kind.Check(r.Params, rights)
-	}
-	switch p, isProblem := errors.AsType[*problem.Error](err); {
-	case !isProblem:
-		return err
-	case errors.Is(err, problem.OrgSuspended.New("")), errors.Is(err, problem.OrgNotFound.New("")):
-		return errHold // it continues if the organisation is restored, and is deleted with it if not
-	default:
-		return refusal{p}
-	}
 }

@@ -20,6 +20,10 @@ import (
 type Draft struct {
 	Kind   string
 	Params any
+	// Input is what the job works on, if that is more than parameters; nil for none.
+	Input []byte
+	// Awaits means that the input is given later, with Give.
+	Awaits bool
 }
 
 // Start starts a job for a caller. It returns a problem if the caller may not, or if the organisation has too many jobs.
@@ -39,9 +43,9 @@ func (s *Jobs) Start(ctx context.Context, caller *apikey.Principal, by audit.By,
 	if caller.Key.Person != "" {
 		who.Key, who.Person = "", caller.Key.Person
 	}
-	rights, err := s.rightsOf(ctx, caller.Org.ID, who)
+	acts, err := s.callerOf(ctx, caller.Org.ID, who)
 	if err == nil {
-		err = k.Check(params, rights)
+		err = k.Check(params, acts.Rights)
 	}
 	if err != nil {
 		return Job{}, err
@@ -51,6 +55,10 @@ func (s *Jobs) Start(ctx context.Context, caller *apikey.Principal, by audit.By,
 		return Job{}, fmt.Errorf("encode who asked for a job: %w", err)
 	}
 	made := id.New[id.Job]()
+	given, err := s.storeInput(ctx, caller.Org.ID, made, d.Input)
+	if err != nil {
+		return Job{}, err
+	}
 	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		// The lock on the organisation's row keeps concurrent starts from exceeding the limits.
 		if _, err := s.deps.Orgs.Lock(ctx, tx, caller.Org.ID); err != nil {
@@ -63,13 +71,19 @@ func (s *Jobs) Start(ctx context.Context, caller *apikey.Principal, by audit.By,
 		if err != nil {
 			return err
 		}
+		wake := now.Add(startWithin)
+		if d.Awaits {
+			wake = now.Add(KeepWaiting)
+		}
 		if err := db.New(tx).Add(ctx, db.AddParams{
-			OrgID: caller.Org.ID, ID: made, Kind: k.Name, Params: params, AskedBy: asked, Now: now, WakeAt: now.Add(startWithin),
+			OrgID: caller.Org.ID, ID: made, Kind: k.Name, Params: params, AskedBy: asked, Now: now, WakeAt: wake, Input: given, Awaits: d.Awaits,
 		}); err != nil {
 			return err
 		}
-		if err := s.enqueue(ctx, tx, caller.Org.ID, made); err != nil {
-			return err
+		if !d.Awaits {
+			if err := s.enqueue(ctx, tx, caller.Org.ID, made); err != nil {
+				return err
+			}
 		}
 		return s.deps.Audit.Record(ctx, tx, caller.Org.ID, by, string(made), audit.Changes{"kind": {To: k.Name}})
 	})
@@ -94,27 +108,31 @@ func checkLimits(ctx context.Context, tx postgres.Tx, owner id.Org, k Kind) erro
 	return nil
 }
 
-// rightsOf returns what the person or key that asked for a job may do now, or the problem why they may do nothing.
-func (s *Jobs) rightsOf(ctx context.Context, owner id.Org, who asker) (Rights, error) {
+// callerOf returns what the person or key that asked for a job may do now, or the problem why they may do nothing.
+func (s *Jobs) callerOf(ctx context.Context, owner id.Org, who asker) (Caller, error) {
 	if who.Person == "" {
 		p, err := s.deps.Keys.Holder(ctx, owner, who.Key)
 		if err != nil {
-			return Rights{}, err
+			return Caller{}, err
 		}
-		return Rights{Scopes: p.Scopes, Allow: p.Key.Allow}, nil
+		return Caller{Rights{Scopes: p.Scopes, Allow: p.Key.Allow}, p.Org, p.ReadAt()}, nil
+	}
+	now, err := s.deps.DB.Now(ctx, s.deps.DB)
+	if err != nil {
+		return Caller{}, err
 	}
 	o, err := s.deps.Orgs.Get(ctx, owner)
 	if err == nil {
 		err = o.Refusal()
 	}
 	if err != nil {
-		return Rights{}, err
+		return Caller{}, err
 	}
 	m, err := s.deps.Members.Get(ctx, owner, who.Person)
 	if errors.Is(err, problem.MemberNotFound.New("")) {
 		err = problem.RoleRequired.New("The person who asked for the job is no longer a member.").With("requiredRole", string(member.Owner))
 	}
-	return Rights{Role: m.Role, Scopes: m.Role.Scopes()}, err
+	return Caller{Rights{Role: m.Role, Scopes: m.Role.Scopes()}, o, now}, err
 }
 
 // CheckRights returns a problem if a caller may not start a job like this one, and so may neither read its result nor
@@ -124,11 +142,11 @@ func (s *Jobs) CheckRights(ctx context.Context, caller *apikey.Principal, j *Job
 	if !ok {
 		return problem.ServiceUnavailable.New("This server does not know this kind of job yet.").After(5)
 	}
-	rights, err := s.rightsOf(ctx, caller.Org.ID, asker{Key: caller.Key.ID, Person: caller.Key.Person})
+	acts, err := s.callerOf(ctx, caller.Org.ID, asker{Key: caller.Key.ID, Person: caller.Key.Person})
 	if err != nil {
 		return err
 	}
-	return k.Check(j.Params, rights)
+	return k.Check(j.Params, acts.Rights)
 }
 
 // Get reads a job. It returns the problem job-not-found if the organisation has no such job.
@@ -230,5 +248,8 @@ func (s *Jobs) Cancel(ctx context.Context, caller *apikey.Principal, by audit.By
 		}
 		return s.deps.Audit.Record(ctx, tx, owner, by, string(which), audit.Changes{"state": {From: before, To: Cancelled}})
 	})
+	if err == nil {
+		s.deleteInput(ctx, &j)
+	}
 	return j, err
 }

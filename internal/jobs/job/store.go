@@ -23,7 +23,12 @@ func fromRow(row db.Job, err error) (Job, error) {
 			AccountsDone: row.AccountsDone, AccountsTotal: row.AccountsTotal, Items: row.Items, Failed: row.Failures, Percent: int(row.Percent),
 		},
 		ErrorCode: row.ErrorCode, ErrorDetail: row.ErrorDetail, CreatedAt: row.CreatedAt, StartedAt: row.StartedAt,
-		FinishedAt: row.FinishedAt, ExpiredAt: row.ExpiredAt, checkpoint: row.Checkpoint, parts: int(row.Parts), epoch: row.Epoch, tries: int(row.Tries),
+		Awaits: row.Awaits, FinishedAt: row.FinishedAt, ExpiredAt: row.ExpiredAt, checkpoint: row.Checkpoint, parts: int(row.Parts), epoch: row.Epoch, tries: int(row.Tries),
+	}
+	if len(row.Input) > 0 {
+		if err := json.Unmarshal(row.Input, &j.input); err != nil {
+			return Job{}, fmt.Errorf("read the input of job %s: %w", j.ID, err)
+		}
 	}
 	if err := json.Unmarshal(row.AskedBy, &j.askedBy); err != nil {
 		return Job{}, fmt.Errorf("read who asked for job %s: %w", j.ID, err)

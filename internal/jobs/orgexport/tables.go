@@ -216,7 +216,7 @@ var tables = []table{
 			"id", "kind", "state", "params", "accounts_done", "accounts_total", "items", "failures", "percent", "error_code", "error_detail",
 			"created_at", "started_at", "finished_at", "expired_at",
 		},
-		withheld: reasons(internal, "asked_by", "checkpoint", "parts", "holder", "epoch", "lease_end", "tries", "wake_at"),
+		withheld: reasons(internal, "asked_by", "checkpoint", "input", "awaits", "parts", "holder", "epoch", "lease_end", "tries", "wake_at"),
 	},
 }
 

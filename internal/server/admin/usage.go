@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/billing"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -22,26 +23,9 @@ type usageInput struct {
 
 type usageOutput struct {
 	Body struct {
-		Days       []usageDayBody `json:"days" doc:"By organisation and day. Days without usage are not listed."`
-		NextCursor *string        `json:"nextCursor"`
+		Days       []billing.UsageDay `json:"days" doc:"By organisation and day. Days without usage are not listed."`
+		NextCursor *string            `json:"nextCursor"`
 	}
-}
-
-type usageDayBody struct {
-	OrgID            string `json:"orgId"`
-	Plan             string `json:"plan" doc:"The current plan."`
-	Environment      string `json:"environment" enum:"sandbox,live"`
-	Day              string `json:"day" doc:"The day in UTC, such as 2026-11-01."`
-	Calls            int64  `json:"calls" doc:"All calls, with those that failed and those that a limit refused."`
-	FailedCalls      int64  `json:"failedCalls"`
-	RateLimitedCalls int64  `json:"rateLimitedCalls"`
-	ActiveAccounts   int64  `json:"activeAccounts" doc:"Accounts that were called."`
-	EventsReceived   int64  `json:"eventsReceived"`
-	EventsStreamed   int64  `json:"eventsStreamed"`
-	EventsDelivered  int64  `json:"eventsDelivered" doc:"Events that a webhook accepted."`
-	FailedDeliveries int64  `json:"failedDeliveries" doc:"Failed attempts, of which an event can have several."`
-	BytesSent        int64  `json:"bytesSent" doc:"To platforms."`
-	BytesReceived    int64  `json:"bytesReceived" doc:"From platforms."`
 }
 
 // maxUsageDays is the longest period of a request.
@@ -86,15 +70,9 @@ func (a *Admin) listUsage(ctx context.Context, in *usageInput) (*usageOutput, er
 	if err != nil {
 		return nil, err
 	}
-	out.Body.Days = make([]usageDayBody, len(days))
+	out.Body.Days = make([]billing.UsageDay, len(days))
 	for i, d := range days {
-		o := byID[d.Org]
-		out.Body.Days[i] = usageDayBody{
-			OrgID: string(d.Org), Plan: string(o.Plan), Environment: string(o.Environment), Day: d.At.UTC().Format(time.DateOnly),
-			Calls: d.Calls, FailedCalls: d.Failed, RateLimitedCalls: d.RateLimited, ActiveAccounts: d.Accounts,
-			EventsReceived: d.Events.Received, EventsStreamed: d.Events.Streamed, EventsDelivered: d.Events.Delivered, FailedDeliveries: d.Events.DeliveryFailed,
-			BytesSent: d.Sent, BytesReceived: d.Received,
-		}
+		out.Body.Days[i] = d.Bill(byID[d.Org])
 	}
 	return out, nil
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
+	"github.com/stagedoor/stagedoor/internal/jobs/sdkjob"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
@@ -105,6 +106,7 @@ type Deps struct {
 	Events   events.Deps
 	Webhooks *webhook.Webhooks
 	Jobs     *job.Jobs
+	SDKJobs  *sdkjob.Kinds
 	Egress   *egress.Egress
 	Control  *switches.Control
 	// Sandbox controls the sandbox platform; nil if there is none.
@@ -170,7 +172,7 @@ func New(d Deps) (*API, error) {
 	})
 	platforms.Routes(t, d.Platforms, d.Config.Regions)
 	media.Routes(t, d.Transfers)
-	jobs.Routes(t, jobs.Deps{Jobs: d.Jobs, RequireRecent: d.Members.RequireRecent, Now: d.Now})
+	jobs.Routes(t, jobs.Deps{Jobs: d.Jobs, SDK: d.SDKJobs, RequireRecent: d.Members.RequireRecent, Now: d.Now})
 	sandbox.Routes(t, sandbox.Deps{
 		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Platforms.Documented().Catalog,
 		PublicURL: d.Config.PublicURL, Now: d.Now,

@@ -138,6 +138,7 @@ var nav = []group{
 		{file: "runbooks/delete-org.md", label: "Delete an organisation"},
 		{file: "runbooks/audit-finding.md", label: "The audit log has a finding"},
 		{file: "runbooks/audit-stream.md", label: "The audit stream is late"},
+		{file: "runbooks/usage-webhook.md", label: "The usage webhook is late"},
 	}},
 	{title: "For engineers", folded: true, entries: []entry{
 		{file: "../ARCHITECTURE.md", path: "/docs/architecture", label: "Architecture"},

@@ -185,7 +185,7 @@ func rateHeaders(h http.Header, d admission.Decision, quota admission.Quota) {
 		name = admission.AccountWrite
 	case admission.Safety:
 		name, own = admission.SafetyReason, d.Safety
-	case admission.Free, admission.Plain, admission.Read:
+	case admission.Free, admission.Plain, admission.Read, admission.Jobs:
 	}
 	windows := [...]struct {
 		name   admission.Reason

@@ -409,7 +409,7 @@ func access(quota admission.Quota) usage.Access {
 		return usage.Read
 	case admission.Write:
 		return usage.Write
-	case admission.Free, admission.Plain, admission.Safety:
+	case admission.Free, admission.Plain, admission.Safety, admission.Jobs:
 	}
 	return usage.Plain
 }

@@ -77,3 +77,40 @@ func TestAccountWindowsUsesNothing(t *testing.T) {
 		t.Errorf("%d calls of the month, want 4: %v", again.MonthUsed, err)
 	}
 }
+
+// Jobs have a part of each limit, together on all nodes, and use nothing of it themselves.
+func TestJobsHaveAPartOfALimit(t *testing.T) {
+	t.Parallel()
+	time0 := testenv.NewClock(time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC))
+	n := newNodes(t, testenv.Redis(t), time0.Now, true)
+	owner, account, other := n.newOrg(t), id.New[id.Account](), id.New[id.Account]()
+	limits := &org.Limits{CallsPerMinute: 600, CallsPerMonth: 1000, AccountReadPerMinute: 60, AccountWritePerMinute: 4}
+	ask := func(node int, at id.Account, of admission.Quota) admission.Decision {
+		t.Helper()
+		d, err := n.limiters[node].Admit(t.Context(), admission.Call{
+			Org: owner, Account: at, Quota: admission.Jobs, Of: of, Most: 2, Limits: limits, Started: time0.Now(), ReadAt: time0.Now(),
+		})
+		must.OK(t, err)
+		return d
+	}
+	for node := range 2 {
+		if d := ask(node, account, admission.Write); d.Denied != nil {
+			t.Errorf("denied on node %d: %+v", node, d.Denied)
+		}
+	}
+	denied := ask(2, account, admission.Write).Denied
+	if denied == nil || denied.Reason != admission.JobShare || denied.Limit != 2 || denied.Wait != 30*time.Second {
+		t.Errorf("a third job's call: %+v", denied)
+	}
+	if ask(2, account, admission.Read).Denied != nil || ask(2, other, admission.Write).Denied != nil || ask(2, "", admission.Plain).Denied != nil {
+		t.Error("the part of another limit was used")
+	}
+	_, write, err := n.limiters[0].AccountWindows(t.Context(), owner, account, limits)
+	if must.OK(t, err); write.Remaining != 4 {
+		t.Errorf("%d of 4 writes are left to callers", write.Remaining)
+	}
+	time0.Advance(30 * time.Second)
+	if d := ask(0, account, admission.Write); d.Denied != nil {
+		t.Errorf("denied after the wait: %+v", d.Denied)
+	}
+}

@@ -48,6 +48,9 @@ const (
 	// Safety is for operations that stop something or finish a sign-in. They have their own limit, SafetyPerMinute, and
 	// use no other, so that an org that has used up everything can still make them.
 	Safety
+	// Jobs is the part of a limit that jobs may use: Call.Most a minute of what Call.Of uses. A job asks for it before it
+	// asks for Call.Of itself, so that callers have the rest. It uses nothing else.
+	Jobs
 )
 
 // SafetyPerMinute is how many calls of the quota Safety every org has per minute, whatever its plan.
@@ -64,6 +67,7 @@ const (
 	AccountWrite   Reason = "account_write_rpm"
 	ConnectPerHour Reason = "connect_hourly"
 	SafetyReason   Reason = "safety_rpm"
+	JobShare       Reason = "job_share"
 )
 
 // Call describes a call that asks for admission.
@@ -78,6 +82,10 @@ type Call struct {
 	// while Redis cannot be asked for the epoch. ReadAt is zero for a call without an identity, which is never too old.
 	Started, ReadAt time.Time
 
+	// Of and Most are for Jobs only: Read or Write for the limits of the account, Plain for those of the org.
+	Of   Quota
+	Most int
+
 	// peek reads the account's windows without using the limits.
 	peek bool
 }
@@ -86,7 +94,10 @@ type Call struct {
 func (c Call) usesNothing() bool { return c.Quota == Free || c.peek }
 
 // countsToMonth reports whether the call adds to the org's month if it is admitted.
-func (c Call) countsToMonth() bool { return !c.usesNothing() && c.Quota != Safety }
+func (c Call) countsToMonth() bool { return !c.usesNothing() && !c.hasOwnBucket() }
+
+// hasOwnBucket reports whether the call uses a bucket of its quota, and none of the org and the account.
+func (c Call) hasOwnBucket() bool { return c.Quota == Safety || c.Quota == Jobs }
 
 // isFresh reports whether the identity was read after the call began. It then includes every change that was confirmed
 // before the call, and a newer epoch does not make it stale. Otherwise an org that changes constantly could not call.
@@ -98,7 +109,7 @@ func (c Call) accountLimit() int {
 		return c.Limits.AccountReadPerMinute
 	case Write:
 		return c.Limits.AccountWritePerMinute
-	case Free, Plain, Safety:
+	case Free, Plain, Safety, Jobs:
 	}
 	return org.Unlimited
 }
@@ -287,7 +298,7 @@ func (l *Limiter) decideShared(ctx context.Context, st *orgState, c Call) (Decis
 			}
 		case staleEpoch:
 			return Decision{Stale: true}, true
-		case admitted, overMinute, overMonth, overRead, overWrite, overSafety, coolingDown:
+		case admitted, overMinute, overMonth, overRead, overWrite, overOwn, coolingDown:
 			return l.applyAnswer(st, c, a), true
 		}
 	}
@@ -311,6 +322,8 @@ func (l *Limiter) runAdmit(ctx context.Context, st *orgState, c Call, incarnatio
 		keys = append(keys, accountKey(c.Org, c.Account))
 	case Safety:
 		keys = append(keys, safetyKey(c.Org))
+	case Jobs:
+		keys = append(keys, shareKey(c))
 	case Free, Plain:
 	}
 	text, err := l.deps.Redis.Run(ctx, l.scripts.admit, keys, admitArgs(c, monthOf(l.deps.Now()), incarnation, l.sharedNow()))
@@ -361,7 +374,7 @@ func (l *Limiter) applyAnswer(st *orgState, c Call, a answer) Decision {
 		d.Account = window(a.now, a.ownLevel, c.accountLimit(), time.Minute)
 	case Safety:
 		d.Safety = window(a.now, a.ownLevel, SafetyPerMinute, time.Minute)
-	case Free, Plain:
+	case Free, Plain, Jobs:
 	}
 	now := l.deps.Now()
 	st.rememberShared(a.month, a.used, bucket{a.orgLevel, now})
@@ -393,7 +406,10 @@ func denialFor(c Call, a answer) *Denial {
 		return &Denial{Reason: AccountRead, Wait: a.wait, Limit: c.accountLimit(), Current: current(a.ownLevel)}
 	case overWrite:
 		return &Denial{Reason: AccountWrite, Wait: a.wait, Limit: c.accountLimit(), Current: current(a.ownLevel)}
-	case overSafety:
+	case overOwn:
+		if c.Quota == Jobs {
+			return &Denial{Reason: JobShare, Wait: a.wait, Limit: c.Most, Current: current(a.ownLevel)}
+		}
 		return &Denial{Reason: SafetyReason, Wait: a.wait, Limit: SafetyPerMinute, Current: current(a.ownLevel)}
 	case admitted, staleEpoch, otherCounter, coolingDown:
 	}

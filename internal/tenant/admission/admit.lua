@@ -3,9 +3,9 @@
 --
 -- KEYS[1] o:{org}        I4 epoch | I4 incarnation | I4 month | I8 used | d level | d level_at
 -- KEYS[2] a:{org}:acct   I4 session_version | d cooldown_until | d read | d read_at | d write | d write_at
---      or s:{org} for kind 3   d level | d level_at
--- ARGV 1 kind (0 plain, 1 read, 2 write, 3 safety)  2 org per minute  3 org per month  4 month as yyyymm
---      5 per minute of the account, or of safety  6 peek (1 = consume nothing)  7 the caller's epoch  8 the caller's incarnation
+--      or s:{org}, j:{org}:… for kind 3   d level | d level_at
+-- ARGV 1 kind (0 plain, 1 read, 2 write, 3 a bucket of its own: safety, or the share of jobs)  2 org per minute  3 org per month  4 month as yyyymm
+--      5 per minute of the account, or of the own bucket  6 peek (1 = consume nothing)  7 the caller's epoch  8 the caller's incarnation
 --      9 now (0 = the clock of Redis, so that the nodes' clocks need not agree)
 --      10 fresh (1 = the caller read the org after its call began, so a newer epoch does not make it stale)
 -- Times are in milliseconds. A limit of -1 is not enforced.
@@ -45,7 +45,8 @@ end
 ol = drained(ol, ot, olim)
 if now > ot then ot = now end
 
--- Safety has its own bucket and uses nothing else, so that an org that has used up everything can still stop things.
+-- Safety and the share of jobs have their own buckets and use nothing else: an org that has used up everything can still
+-- stop things.
 if kind == 3 then
   local level, at = 0, now
   local s = redis.call('GET', KEYS[2])

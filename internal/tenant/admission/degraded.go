@@ -17,6 +17,8 @@ const (
 	shareSlack = 1.2
 	// monthReserve is the part of a month's limit that nodes do not use while they decide alone.
 	monthReserve = 0.005
+	// shareWait is how long jobs wait before they try again.
+	shareWait = 5 * time.Second
 )
 
 // nodeShare returns one node's share of a limit, at most the whole limit.
@@ -77,6 +79,10 @@ func (l *Limiter) decideAlone(ctx context.Context, st *orgState, c Call) Decisio
 	}
 	if c.Quota == Safety {
 		d.Denied = st.takeSafetyAlone(now, nodes, &d.Safety)
+		return d
+	}
+	if c.Quota == Jobs {
+		d.Denied = &Denial{Reason: JobShare, Wait: shareWait, Limit: c.Most} // jobs can wait, so that callers have what there is
 		return d
 	}
 	if d.Denied = l.denyAlone(c, now, used); d.Denied != nil {

@@ -48,6 +48,10 @@ func accountKey(org id.Org, account id.Account) string {
 
 func safetyKey(org id.Org) string { return "s:{" + string(org) + "}" }
 
+func shareKey(c Call) string {
+	return "j:{" + string(c.Org) + "}:" + string(c.Account) + ":" + itoa(int(c.Of))
+}
+
 // outcome is the first field of admit.lua's answer. The values are part of the script.
 type outcome uint8
 
@@ -57,7 +61,7 @@ const (
 	overMonth    outcome = 2
 	overRead     outcome = 3
 	overWrite    outcome = 4
-	overSafety   outcome = 5
+	overOwn      outcome = 5
 	staleEpoch   outcome = 7
 	otherCounter outcome = 8
 	coolingDown  outcome = 9
@@ -73,7 +77,7 @@ type answer struct {
 	sessionVersion uint32
 	orgLevel       float64
 	used           int64
-	// ownLevel is the level of the account's bucket, or of the org's bucket for Safety.
+	// ownLevel is the level of the account's bucket, or of that of Safety or Jobs.
 	ownLevel float64
 	// lastWrite is when the account was last written to before this call; zero if no write is known.
 	lastWrite time.Time
@@ -117,6 +121,8 @@ func admitArgs(c Call, month int, incarnation int64, now string) []string {
 		kind = "2"
 	case Safety:
 		kind, own = "3", SafetyPerMinute
+	case Jobs:
+		kind, own = "3", c.Most
 	case Free, Plain:
 	}
 	return []string{

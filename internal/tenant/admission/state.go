@@ -162,7 +162,7 @@ const (
 
 // holdDenial remembers a denial, unless it is too short.
 func (l *Limiter) holdDenial(st *orgState, c Call, d Decision, now time.Time) {
-	if c.Quota == Safety {
+	if c.hasOwnBucket() {
 		return // one call drains per second, so these denials are too short
 	}
 	h := heldDenial{denial: *d.Denied, org: d.Org, month: d.Month, account: d.Account, ends: now.Add(d.Denied.Wait)}
@@ -182,7 +182,7 @@ func (l *Limiter) holdDenial(st *orgState, c Call, d Decision, now time.Time) {
 
 // findHeldDenial returns a held denial that applies to the call, with the remaining wait.
 func (l *Limiter) findHeldDenial(st *orgState, c Call) (Decision, bool) {
-	if c.Quota == Free || c.Quota == Safety {
+	if c.Quota == Free || c.hasOwnBucket() {
 		return Decision{}, false
 	}
 	var h heldDenial

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/billing"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage/internal/db"
 )
 
@@ -36,4 +38,14 @@ func (u *Usage) Days(ctx context.Context, orgs []id.Org, since, until time.Time)
 		}
 	}
 	return days, nil
+}
+
+// Bill returns the usage of a day for billing, with the organisation's plan and environment.
+func (d Day) Bill(o org.Org) billing.UsageDay {
+	return billing.UsageDay{
+		OrgID: string(d.Org), Plan: string(o.Plan), Environment: string(o.Environment), Day: d.At.UTC().Format(time.DateOnly),
+		Calls: d.Calls, FailedCalls: d.Failed, RateLimitedCalls: d.RateLimited, ActiveAccounts: d.Accounts,
+		EventsReceived: d.Events.Received, EventsStreamed: d.Events.Streamed, EventsDelivered: d.Events.Delivered, FailedDeliveries: d.Events.DeliveryFailed,
+		BytesSent: d.Sent, BytesReceived: d.Received,
+	}
 }

@@ -880,6 +880,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs/{id}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Upload the items of a job */
+        put: operations["putJobItems"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{id}/result": {
         parameters: {
             query?: never;
@@ -1543,6 +1560,14 @@ export interface components {
             to: string;
             userAction: string;
         };
+        AccountChoice: {
+            ids?: string[];
+            metadata?: {
+                [key: string]: string;
+            };
+            platform?: string;
+            state?: string;
+        };
         AccountConnectedData: {
             account: components["schemas"]["Account"];
             attemptId: string | null;
@@ -2130,8 +2155,11 @@ export interface components {
         EventKindInfo: {
             /** @enum {string} */
             class: "durable" | "ephemeral";
+            example: unknown;
             name: string;
             platforms: string[];
+            schema: unknown;
+            since: string;
             summary: string;
         };
         EventKindList: {
@@ -2252,6 +2280,12 @@ export interface components {
         };
         JobFailedData: {
             job: components["schemas"]["Job"];
+        };
+        JobItem: {
+            accountId: string;
+            args?: {
+                [key: string]: unknown;
+            };
         };
         JobPage: {
             jobs: components["schemas"]["Job"][];
@@ -2728,8 +2762,15 @@ export interface components {
             message: string;
         };
         StartJobRequest: {
+            accounts?: components["schemas"]["AccountChoice"];
+            args?: {
+                [key: string]: unknown;
+            };
+            items?: components["schemas"]["JobItem"][];
             /** @enum {string} */
-            kind: "org_export";
+            kind: "export" | "bulk" | "org_export";
+            method?: string;
+            share?: number;
         };
         StartSandboxGeneratorRequest: {
             perSecond: number;
@@ -4542,6 +4583,33 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobResponse"];
+                };
+            };
+        };
+    };
+    putJobItems: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-ndjson": string;
+            };
+        };
         responses: {
             200: {
                 headers: {

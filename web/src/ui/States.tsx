@@ -145,10 +145,12 @@ export function Query<T>({
 }
 
 /** Warns that the data shown is out of date. */
-export function Stale({ query }: { query: UseQueryResult<unknown> }) {
+function Stale({ query }: { query: UseQueryResult<unknown> }) {
   return (
     <div role="status" className="flex flex-wrap items-center gap-2 bg-warn-soft px-4 py-1.5 text-xs text-warn-text">
-      We could not refresh this. Last updated <Time at={query.dataUpdatedAt} />.
+      <span>
+        We could not refresh this. Last updated <Time at={query.dataUpdatedAt} />.
+      </span>
       <button type="button" className="underline" onClick={() => void query.refetch()}>
         Retry
       </button>

@@ -63,15 +63,26 @@ class JobsGroup(Group):
         """Start a job.
 
         Starts work that is longer than a call. It continues if a server dies, and ends with the event
-        `job.completed` or `job.failed`. An organisation can have 100 jobs that are not over, of which one
-        `org_export`. For `org_export` a key needs `accounts:read`, `webhooks:read`, `me:read` and `usage:read` as
-        well, and no limits to accounts or methods. In the dashboard, it needs an owner who signed in within the last
-        five minutes.
+        `job.completed` or `job.failed`. An organisation can have 100 jobs that are not over, of which 20 `export`,
+        20 `bulk` and one `org_export`.
+
+        `export` calls a read with all its pages on up to 10,000 accounts. `bulk` makes one call for each of up to
+        100,000 items, and never makes it twice; calls of one account are made in the order of its items. Both need a
+        key that may call the method on all the accounts, at the start and at every step, and use at most half of
+        each limit per minute. For `org_export` a key needs `accounts:read`, `webhooks:read`, `me:read` and
+        `usage:read` as well, and no limits to accounts or methods. In the dashboard, it needs an owner who signed in
+        within the last five minutes.
 
         Needs the scope `sdk:call`.
 
         Arguments:
-            kind (required): What the job does: org_export writes everything that the service holds of the
-                organisation.
+            accounts: The accounts of an export. Default: all that the key may use and whose platform has the method.
+            args: The arguments of an export, as an object without a cursor.
+            items: The items of a bulk job. Without them, it waits for PUT /v1/jobs/{id}/items.
+            kind (required): What the job does: export walks all pages of a read over accounts, bulk makes one call
+                for each item, org_export writes everything that the service holds of the organisation.
+            method: The method of an export or bulk job, for example fans.list.
+            share: The part of each limit per minute of the accounts and the organisation that the job may use.
+                Default: 0.5.
         """
         return self._change("POST", "/v1/jobs", params, key=True, unwrap="job", options=options)

@@ -1253,7 +1253,7 @@ export interface Job {
   /** The id of the job. */
   id: string;
   /** What the job does. */
-  kind: "org_export" | (string & {});
+  kind: "export" | "bulk" | "org_export" | (string & {});
   /** How much is done. */
   progress: JobProgress;
   /** Null until it is over, and after the result has expired. */

@@ -3,6 +3,8 @@ package ops
 import (
 	"net/http"
 	"reflect"
+
+	"github.com/stagedoor/stagedoor/internal/base/billing"
 )
 
 // Row is a command as the test of the tables needs it.
@@ -44,7 +46,7 @@ func Rows() []Row {
 	for _, to := range usageSends {
 		export.Params = append(export.Params, Param{Name: to, To: to})
 	}
-	for _, member := range reflect.VisibleFields(reflect.TypeFor[usageDay]()) {
+	for _, member := range reflect.VisibleFields(reflect.TypeFor[billing.UsageDay]()) {
 		export.Columns = append(export.Columns, member.Tag.Get("json"))
 	}
 	return append(rows, export)

@@ -10,27 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
+	"github.com/stagedoor/stagedoor/internal/base/billing"
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/output"
 )
-
-// usageDay is the usage of an organisation on a day, as the admin API returns it.
-type usageDay struct {
-	OrgID            string `json:"orgId"`
-	Plan             string `json:"plan"`
-	Environment      string `json:"environment"`
-	Day              string `json:"day"`
-	Calls            int64  `json:"calls"`
-	FailedCalls      int64  `json:"failedCalls"`
-	RateLimitedCalls int64  `json:"rateLimitedCalls"`
-	ActiveAccounts   int64  `json:"activeAccounts"`
-	EventsReceived   int64  `json:"eventsReceived"`
-	EventsStreamed   int64  `json:"eventsStreamed"`
-	EventsDelivered  int64  `json:"eventsDelivered"`
-	FailedDeliveries int64  `json:"failedDeliveries"`
-	BytesSent        int64  `json:"bytesSent"`
-	BytesReceived    int64  `json:"bytesReceived"`
-}
 
 // usageOptions are the flags of ops usage.
 type usageOptions struct{ org, from, to, format, customers string }
@@ -116,21 +99,21 @@ func (o usageOptions) readCustomers(app *core.App) (map[string]string, error) {
 }
 
 // read reads all pages.
-func (o usageOptions) read(cmd *cobra.Command, app *core.App) ([]usageDay, error) {
+func (o usageOptions) read(cmd *cobra.Command, app *core.App) ([]billing.UsageDay, error) {
 	q := url.Values{"from": {o.from}, "limit": {"100"}}
 	for name, value := range map[string]string{"org": o.org, "to": o.to} {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
-	var days []usageDay
+	var days []billing.UsageDay
 	for {
 		res, err := app.API().Request(cmd.Context(), stagedoor.Request{Method: http.MethodGet, Path: usagePath, Query: q})
 		if err != nil {
 			return nil, err
 		}
 		var page struct {
-			Days       []usageDay
+			Days       []billing.UsageDay
 			NextCursor string
 		}
 		if err := res.JSON(&page); err != nil {
@@ -143,7 +126,7 @@ func (o usageOptions) read(cmd *cobra.Command, app *core.App) ([]usageDay, error
 	}
 }
 
-func (o usageOptions) print(app *core.App, days []usageDay, customers map[string]string) error {
+func (o usageOptions) print(app *core.App, days []billing.UsageDay, customers map[string]string) error {
 	lines := make([]any, 0, len(days))
 	switch {
 	case app.Out.JSON:
@@ -152,10 +135,7 @@ func (o usageOptions) print(app *core.App, days []usageDay, customers map[string
 		}
 	case o.format == "cloudevents":
 		for _, d := range days {
-			lines = append(lines, cloudEvent{
-				SpecVersion: "1.0", ID: d.OrgID + "/" + d.Day, Source: "stagedoor", Type: "stagedoor.usage.day", Subject: d.OrgID, Time: d.Day + "T00:00:00Z",
-				ContentType: "application/json", Data: d,
-			})
+			lines = append(lines, d.Event())
 		}
 	case o.format == "stripe":
 		for _, d := range days {
@@ -176,18 +156,6 @@ func (o usageOptions) print(app *core.App, days []usageDay, customers map[string
 	return nil
 }
 
-// cloudEvent is an event in the JSON format of CloudEvents 1.0. OpenMeter ignores one whose source and id it has.
-type cloudEvent struct {
-	SpecVersion string   `json:"specversion"`
-	ID          string   `json:"id"`
-	Source      string   `json:"source"`
-	Type        string   `json:"type"`
-	Subject     string   `json:"subject"`
-	Time        string   `json:"time"`
-	ContentType string   `json:"datacontenttype"`
-	Data        usageDay `json:"data"`
-}
-
 // meterEvent is the body of POST /v2/billing/meter_events at Stripe. Stripe refuses an identifier that it has had within
 // the last day.
 type meterEvent struct {
@@ -197,7 +165,7 @@ type meterEvent struct {
 	Payload    map[string]string `json:"payload"`
 }
 
-func meterEvents(d usageDay, customers map[string]string) ([]any, error) {
+func meterEvents(d billing.UsageDay, customers map[string]string) ([]any, error) {
 	customer, known := customers[d.OrgID]
 	if !known {
 		return nil, core.UsageHint("Add it to the file of --customers; without a customer it is skipped.", "%s has no line with its customer", d.OrgID)
@@ -221,7 +189,7 @@ func meterEvents(d usageDay, customers map[string]string) ([]any, error) {
 	return events, nil
 }
 
-func printCSV(o *output.Printer, days []usageDay) error {
+func printCSV(o *output.Printer, days []billing.UsageDay) error {
 	var text strings.Builder
 	w := csv.NewWriter(&text)
 	_ = w.Write([]string{ // a Builder does not fail

@@ -57,6 +57,7 @@ var operationNames = map[string]string{
 	"getJob":                "jobs.get",
 	"cancelJob":             "jobs.cancel",
 	"getJobResult":          "jobs.getResult",
+	"putJobItems":           "jobs.putItems",
 	"listKeys":              "keys.list",
 	"mintKey":               "keys.create",
 	"revokeKey":             "keys.revoke",

@@ -133,8 +133,10 @@ func (l *loader) response(op *Operation, o *apimodel.Operation) {
 			l.unwrap(op, apimodel.Usual(body.Schema))
 		}
 	}
-	if op.Group == "media" && op.HTTP != "GET" {
-		op.Form = Upload
+	if o.Body != nil {
+		if _, isJSON := o.Body.Content.Get(apimodel.JSON); !isJSON {
+			op.Form = Upload
+		}
 	}
 }
 

@@ -70,6 +70,21 @@ return err`},
 		{"Python", `with client.jobs.get_result(job_id) as file:
     file.save("result.ndjson.gz")`},
 	},
+	"putJobItems": {
+		{"TypeScript", `const job = await client.jobs.putItems(jobId, [{ accountId, args: { chatId: "3438267820000000001", text: "Thank you!" } }]);
+console.log(job.state);`},
+		{"Go", `job, err := client.Jobs.PutItems(ctx, jobID, []stagedoor.JobItem{{
+	AccountID: accountID, Args: map[string]any{"chatId": "3438267820000000001", "text": "Thank you!"},
+}})
+if err != nil {
+	return err
+}
+fmt.Println(job.State)`},
+		{"Python", `job = client.jobs.put_items(
+    job_id, [{"accountId": account_id, "args": {"chatId": "3438267820000000001", "text": "Thank you!"}}]
+)
+print(job["state"])`},
+	},
 	"callMethod": {
 		{"TypeScript", `const result = await client.account(accountId).messages.send({
   chatId: "3438267820000000001",

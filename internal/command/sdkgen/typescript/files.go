@@ -20,6 +20,7 @@ var byHand = map[string]string{
 	"uploadMediaPart": "src/media.ts",
 	"downloadMedia":   "src/media.ts",
 	"getJobResult":    "src/jobs.ts",
+	"putJobItems":     "src/jobs.ts",
 }
 
 // Files of shared types and of events.

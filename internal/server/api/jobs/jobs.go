@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
 	"github.com/stagedoor/stagedoor/internal/jobs/orgexport"
+	"github.com/stagedoor/stagedoor/internal/jobs/sdkjob"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
@@ -21,6 +23,8 @@ import (
 // Deps are the dependencies of the operations.
 type Deps struct {
 	Jobs *job.Jobs
+	// SDK checks jobs that call methods.
+	SDK *sdkjob.Kinds
 	// RequireRecent returns a problem if the sign-in of a browser is too old for an export of the organisation.
 	RequireRecent func(ctx context.Context, browser id.BrowserSession) error
 	Now           func() time.Time
@@ -30,8 +34,43 @@ type operations struct{ Deps }
 
 type startInput struct {
 	Body struct {
-		Kind string `json:"kind" enum:"org_export" doc:"What the job does: org_export writes everything that the service holds of the organisation."`
+		Kind string `json:"kind" enum:"export,bulk,org_export" doc:"What the job does: export walks all pages of a read over accounts, bulk makes one call for each item, org_export writes everything that the service holds of the organisation."`
+		// The others belong to export and bulk.
+		Method   string         `json:"method,omitempty" maxLength:"100" doc:"The method of an export or bulk job, for example fans.list."`
+		Args     argsBody       `json:"args,omitempty" doc:"The arguments of an export, as an object without a cursor."`
+		Accounts *accountChoice `json:"accounts,omitempty" doc:"The accounts of an export. Default: all that the key may use and whose platform has the method."`
+		Items    []jobItem      `json:"items,omitempty" maxItems:"1000" doc:"The items of a bulk job. Without them, it waits for PUT /v1/jobs/{id}/items."`
+		Share    float64        `json:"share,omitempty" minimum:"0.01" maximum:"0.5" doc:"The part of each limit per minute of the accounts and the organisation that the job may use. Default: 0.5."`
 	}
+}
+
+// argsBody are arguments as they were sent.
+type argsBody map[string]json.RawMessage
+
+// text returns the arguments as JSON.
+func (a argsBody) text() json.RawMessage {
+	if a == nil {
+		return nil
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // they were decoded before
+	}
+	return text
+}
+
+type accountChoice struct {
+	_        struct{}          `doc:"Which accounts an export reads. Accounts that match all members are read."`
+	IDs      []string          `json:"ids,omitempty" maxItems:"1000" doc:"The ids of accounts."`
+	Platform string            `json:"platform,omitempty" maxLength:"32" doc:"A platform of GET /v1/platforms."`
+	State    string            `json:"state,omitempty" maxLength:"32" doc:"The state of the accounts."`
+	Metadata map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Metadata that the accounts have, with these values."`
+}
+
+type jobItem struct {
+	_         struct{} `doc:"An item of a bulk job: one call."`
+	AccountID string   `json:"accountId" maxLength:"64" doc:"The account of the call."`
+	Args      argsBody `json:"args,omitempty" doc:"The arguments of the call, as an object."`
 }
 
 type jobOutput struct {
@@ -41,6 +80,10 @@ type jobOutput struct {
 type jobBody struct {
 	_   struct{}     `schema:"JobResponse" doc:"A job."`
 	Job contract.Job `json:"job" doc:"The job."`
+}
+
+type itemsInput struct {
+	JobInput
 }
 
 type listInput struct {
@@ -77,8 +120,12 @@ type resultInput struct {
 
 const tag = "Jobs"
 
-// media is the media type of a result.
-const media = "application/gzip"
+const (
+	// media is the media type of a result, ndjson that of items.
+	media, ndjson = "application/gzip", "application/x-ndjson"
+	// maxUpload bounds an upload of items, and uploadTimeout how long it takes.
+	maxUpload, uploadTimeout = 64 << 20, 2 * time.Minute
+)
 
 // Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
@@ -88,13 +135,28 @@ func Routes(t *endpoint.Table, d Deps) {
 	mayExport := []problem.Kind{
 		problem.RoleRequired, problem.AccountNotAllowedForKey, problem.MethodNotAllowedForKey, problem.ReauthenticationRequired,
 	}
+	refused := append([]problem.Kind{problem.LimitReached, problem.JobsUnavailable, problem.MethodNotFound, problem.AccountNotFound}, mayExport...)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "startJob", Method: http.MethodPost, Path: "/v1/jobs", Tag: tag, Status: http.StatusAccepted,
-		Scope: scope.SDKCall, Quota: admission.Plain, Audit: "job.start", Example: map[string]any{"kind": orgexport.Name},
-		Problems: append([]problem.Kind{problem.LimitReached, problem.JobsUnavailable}, mayExport...),
+		Scope: scope.SDKCall, Quota: admission.Plain, Audit: "job.start", Example: map[string]any{"kind": sdkjob.Export, "method": "fans.list", "args": map[string]any{"limit": 100}},
+		Problems: refused,
 		Summary:  "Start a job", Description: "Starts work that is longer than a call. It continues if a server dies, and ends with the event `job.completed` or `job.failed`. " +
-			"An organisation can have 100 jobs that are not over, of which one `org_export`. " + exports,
+			"An organisation can have 100 jobs that are not over, of which 20 `export`, 20 `bulk` and one `org_export`.\n\n" +
+			"`export` calls a read with all its pages on up to 10,000 accounts. `bulk` makes one call for each of up to 100,000 items, and never makes it twice; calls of one account are made in the order of its items. " +
+			"Both need a key that may call the method on all the accounts, at the start and at every step, and use at most half of each limit per minute. " + exports,
 	}, a.start)
+	endpoint.Written(t, endpoint.Operation{
+		ID: "putJobItems", Method: http.MethodPut, Path: "/v1/jobs/{id}/items", Tag: tag, Status: http.StatusOK, Takes: []string{ndjson}, Timeout: uploadTimeout,
+		Scope: scope.SDKCall, Quota: admission.Plain, Audit: "job.items", Answer: jobBody{}, Repeatable: true,
+		Example:  `{"accountId": "acct_01j9zq4c8wfx2v7t5n3b6m1k0r", "args": {"chatId": "3438267820000000001", "text": "Thank you!"}}`,
+		Problems: []problem.Kind{
+			problem.JobNotFound, problem.AccountNotFound, problem.UnsupportedMediaType, problem.PayloadTooLarge, problem.MalformedJSON, problem.ValidationFailed,
+			problem.AccountNotAllowedForKey, problem.MethodNotAllowedForKey,
+		},
+		Summary:  "Upload the items of a job", Description: "Gives a `bulk` job that was started without items up to 100,000 of them, and starts it. " +
+			"The body is a line of JSON per item, `{\"accountId\", \"args\"}`, of up to 64 MiB in total. All items are checked first; if one is invalid, none is used. " +
+			"The same upload can be repeated. A job without items is ended after a day.",
+	}, a.putItems)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listJobs", Method: http.MethodGet, Path: "/v1/jobs", Tag: tag, Status: http.StatusOK,
 		Scope: scope.SDKCall, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
@@ -126,7 +188,54 @@ func (a operations) start(ctx context.Context, in *startInput) (*jobOutput, erro
 	if err := a.requireRecent(ctx, caller, in.Body.Kind); err != nil {
 		return nil, err
 	}
-	return a.view(a.Jobs.Start(ctx, caller, endpoint.By(ctx), job.Draft{Kind: in.Body.Kind, Params: struct{}{}}))
+	draft, err := a.plan(ctx, caller, in)
+	if err != nil {
+		return nil, err
+	}
+	return a.view(a.Jobs.Start(ctx, caller, endpoint.By(ctx), draft))
+}
+
+// plan checks the members of a job by its kind.
+func (a operations) plan(ctx context.Context, caller *apikey.Principal, in *startInput) (job.Draft, error) {
+	b := &in.Body
+	unused := problem.ValidationFailed.New("The job has members that do not belong to its kind.")
+	refuse := func(given bool, pointer, kind string) {
+		if given {
+			unused.At(pointer, "unused", "belongs to a job of the kind "+kind)
+		}
+	}
+	if b.Kind != sdkjob.Bulk {
+		refuse(b.Items != nil, "/items", sdkjob.Bulk)
+	}
+	if b.Kind != sdkjob.Export {
+		refuse(b.Args != nil, "/args", sdkjob.Export)
+		refuse(b.Accounts != nil, "/accounts", sdkjob.Export)
+	}
+	if b.Kind == orgexport.Name {
+		refuse(b.Method != "", "/method", "export or bulk")
+		refuse(b.Share != 0, "/share", "export or bulk")
+	} else if b.Method == "" {
+		unused = problem.ValidationFailed.New("The job has no method.").At("/method", "required", "must be a method of GET /v1/sdk/methods")
+	}
+	if len(unused.Fields) > 0 {
+		return job.Draft{}, unused
+	}
+	spec := sdkjob.Spec{Method: b.Method, Args: b.Args.text(), Share: b.Share}
+	switch b.Kind {
+	case sdkjob.Export:
+		var choice sdkjob.Choice
+		if c := b.Accounts; c != nil {
+			choice = sdkjob.Choice{IDs: c.IDs, Platform: c.Platform, State: c.State, Metadata: c.Metadata}
+		}
+		return a.SDK.PlanExport(ctx, caller, spec, choice)
+	case sdkjob.Bulk:
+		var items []sdkjob.Item
+		for _, one := range b.Items {
+			items = append(items, sdkjob.Item{AccountID: one.AccountID, Args: one.Args.text()})
+		}
+		return a.SDK.PlanBulk(ctx, caller, spec, items)
+	}
+	return job.Draft{Kind: b.Kind, Params: struct{}{}}, nil
 }
 
 // requireRecent checks that the sign-in of a browser is recent if the kind of job gives away everything.

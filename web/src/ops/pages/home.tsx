@@ -1,8 +1,8 @@
 import type { ReactNode } from 'react'
 import { Link } from '@tanstack/react-router'
 import { BookOpen } from 'lucide-react'
-import { Badge, Bars, Card, Empty, Facts, PageHead, Query, Stale, Table, Time, type Column, type Tone } from '@/ui'
-import { number, percent, plural, words } from '@/lib/format'
+import { Badge, Bars, Card, Empty, Facts, PageHead, Query, Table, Time, type Column, type Tone } from '@/ui'
+import { isWebLink, number, percent, plural, words } from '@/lib/format'
 import { useHome } from '../hooks'
 import type { Harm, Home as Answer, Objective, Trouble } from '../types'
 
@@ -24,6 +24,14 @@ const pages: Record<string, string> = {
   kms: '/keys',
 }
 
+function HarmBadge({ harm }: { harm: Harm }) {
+  return (
+    <Badge tone={harms[harm]?.tone} dot>
+      {harms[harm]?.word ?? harm}
+    </Badge>
+  )
+}
+
 const troubleColumns: Column<Trouble>[] = [
   {
     key: 'what',
@@ -32,18 +40,15 @@ const troubleColumns: Column<Trouble>[] = [
       <div className="min-w-0 py-0.5">
         <div className="font-medium">{t.title}</div>
         <div className="text-mute">{t.detail}</div>
+        <div className="mt-1 flex flex-wrap items-center gap-x-2 gap-y-1 sm:hidden">
+          <HarmBadge harm={t.harm} />
+          <span>{t.where || 'Everywhere'}</span>
+          {t.since ? <Time at={t.since} /> : null}
+        </div>
       </div>
     ),
   },
-  {
-    key: 'harm',
-    head: 'Harm',
-    cell: (t) => (
-      <Badge tone={harms[t.harm]?.tone} dot>
-        {harms[t.harm]?.word ?? t.harm}
-      </Badge>
-    ),
-  },
+  { key: 'harm', head: 'Harm', from: 'sm', cell: (t) => <HarmBadge harm={t.harm} /> },
   { key: 'where', head: 'Where', from: 'sm', cell: (t) => t.where || 'Everywhere' },
   { key: 'since', head: 'Since', from: 'sm', cell: (t) => (t.since ? <Time at={t.since} /> : 'Unknown') },
   {
@@ -57,7 +62,7 @@ const troubleColumns: Column<Trouble>[] = [
             Show
           </Link>
         ) : null}
-        {t.runbook ? (
+        {t.runbook && isWebLink(t.runbook) ? (
           <a href={t.runbook} target="_blank" rel="noopener" className="link inline-flex min-h-6 items-center gap-1">
             <BookOpen className="size-3.5" aria-hidden /> Runbook
           </a>
@@ -191,7 +196,6 @@ export default function Home() {
       <Query query={query} what="the state of the service">
         {(home) => (
           <div className="grid gap-3">
-            <Stale query={query} />
             <Card
               flush={home.troubles.length > 0}
               title={home.troubles.length > 0 ? plural(home.troubles.length, 'trouble') : undefined}

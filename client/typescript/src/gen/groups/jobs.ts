@@ -4,6 +4,26 @@ import { paginate } from "../../pages.js";
 import { segment, type CallOptions, type Transport } from "../../transport.js";
 import type { Job, JobPage } from "../types.js";
 
+/** Which accounts an export reads. Accounts that match all members are read. */
+export interface AccountChoice {
+  /** The ids of accounts. */
+  ids?: string[];
+  /** Metadata that the accounts have, with these values. */
+  metadata?: Record<string, string>;
+  /** A platform of GET /v1/platforms. */
+  platform?: string;
+  /** The state of the accounts. */
+  state?: string;
+}
+
+/** An item of a bulk job: one call. */
+export interface JobItem {
+  /** The account of the call. */
+  accountId: string;
+  /** The arguments of the call, as an object. */
+  args?: Record<string, unknown>;
+}
+
 /** The parameters of jobs.get. */
 export interface JobsGetParams {
   /** Same as Prefer: wait=N. */
@@ -22,8 +42,21 @@ export interface JobsListParams {
 
 /** The parameters of jobs.start. */
 export interface JobsStartParams {
-  /** What the job does: org_export writes everything that the service holds of the organisation. */
-  kind: "org_export";
+  /** The accounts of an export. Default: all that the key may use and whose platform has the method. */
+  accounts?: AccountChoice;
+  /** The arguments of an export, as an object without a cursor. */
+  args?: Record<string, unknown>;
+  /** The items of a bulk job. Without them, it waits for PUT /v1/jobs/{id}/items. */
+  items?: JobItem[];
+  /**
+   * What the job does: export walks all pages of a read over accounts, bulk makes one call for each item, org_export
+   * writes everything that the service holds of the organisation.
+   */
+  kind: "export" | "bulk" | "org_export";
+  /** The method of an export or bulk job, for example fans.list. */
+  method?: string;
+  /** The part of each limit per minute of the accounts and the organisation that the job may use. Default: 0.5. */
+  share?: number;
 }
 
 /** Starts work that is longer than a call, and reads its results. */
@@ -85,9 +118,14 @@ export class JobsGroup {
    * Start a job.
    *
    * Starts work that is longer than a call. It continues if a server dies, and ends with the event `job.completed` or
-   * `job.failed`. An organisation can have 100 jobs that are not over, of which one `org_export`. For `org_export` a
-   * key needs `accounts:read`, `webhooks:read`, `me:read` and `usage:read` as well, and no limits to accounts or
-   * methods. In the dashboard, it needs an owner who signed in within the last five minutes.
+   * `job.failed`. An organisation can have 100 jobs that are not over, of which 20 `export`, 20 `bulk` and one
+   * `org_export`.
+   *
+   * `export` calls a read with all its pages on up to 10,000 accounts. `bulk` makes one call for each of up to 100,000
+   * items, and never makes it twice; calls of one account are made in the order of its items. Both need a key that may
+   * call the method on all the accounts, at the start and at every step, and use at most half of each limit per minute.
+   * For `org_export` a key needs `accounts:read`, `webhooks:read`, `me:read` and `usage:read` as well, and no limits to
+   * accounts or methods. In the dashboard, it needs an owner who signed in within the last five minutes.
    *
    * Needs the scope `sdk:call`.
    */

@@ -36,4 +36,6 @@ type Job struct {
 	FinishedAt    *time.Time
 	ExpiredAt     *time.Time
 	WakeAt        time.Time
+	Input         []byte
+	Awaits        bool
 }

@@ -14,8 +14,8 @@ import (
 )
 
 const add = `-- name: Add :exec
-INSERT INTO job (org_id, id, kind, state, params, asked_by, created_at, wake_at)
-VALUES ($1, $2, $3, 'queued', $4, $5, $6, $7)
+INSERT INTO job (org_id, id, kind, state, params, asked_by, created_at, wake_at, input, awaits)
+VALUES ($1, $2, $3, 'queued', $4, $5, $6, $7, $8, $9)
 `
 
 type AddParams struct {
@@ -26,6 +26,8 @@ type AddParams struct {
 	AskedBy json.RawMessage
 	Now     time.Time
 	WakeAt  time.Time
+	Input   []byte
+	Awaits  bool
 }
 
 func (q *Queries) Add(ctx context.Context, arg AddParams) error {
@@ -37,6 +39,8 @@ func (q *Queries) Add(ctx context.Context, arg AddParams) error {
 		arg.AskedBy,
 		arg.Now,
 		arg.WakeAt,
+		arg.Input,
+		arg.Awaits,
 	)
 	return err
 }
@@ -170,7 +174,7 @@ const finish = `-- name: Finish :one
 UPDATE job SET state = $1, error_code = $2, error_detail = $3, holder = '', lease_end = NULL, finished_at = $4,
     percent = CASE WHEN $1::text IN ('completed', 'completed_with_errors') THEN 100 ELSE percent END, wake_at = $5
 WHERE org_id = $6 AND id = $7 AND ($8::bigint = 0 OR epoch = $8 AND state = 'running')
-RETURNING org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at
+RETURNING org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at, input, awaits
 `
 
 type FinishParams struct {
@@ -222,12 +226,14 @@ func (q *Queries) Finish(ctx context.Context, arg FinishParams) (Job, error) {
 		&i.FinishedAt,
 		&i.ExpiredAt,
 		&i.WakeAt,
+		&i.Input,
+		&i.Awaits,
 	)
 	return i, err
 }
 
 const get = `-- name: Get :one
-SELECT org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at FROM job WHERE org_id = $1 AND id = $2
+SELECT org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at, input, awaits FROM job WHERE org_id = $1 AND id = $2
 `
 
 type GetParams struct {
@@ -263,12 +269,42 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (Job, error) {
 		&i.FinishedAt,
 		&i.ExpiredAt,
 		&i.WakeAt,
+		&i.Input,
+		&i.Awaits,
 	)
 	return i, err
 }
 
+const give = `-- name: Give :execrows
+UPDATE job SET params = $1, input = $2, awaits = false, wake_at = $3
+WHERE org_id = $4 AND id = $5 AND awaits AND state = 'queued'
+`
+
+type GiveParams struct {
+	Params json.RawMessage
+	Input  []byte
+	WakeAt time.Time
+	OrgID  id.Org
+	ID     id.Job
+}
+
+// The input of a job that waits for it.
+func (q *Queries) Give(ctx context.Context, arg GiveParams) (int64, error) {
+	result, err := q.db.Exec(ctx, give,
+		arg.Params,
+		arg.Input,
+		arg.WakeAt,
+		arg.OrgID,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const list = `-- name: List :many
-SELECT org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at FROM job WHERE org_id = $1 AND ($2::text = '' OR id < $2) AND ($3::text = '' OR kind = $3)
+SELECT org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at, input, awaits FROM job WHERE org_id = $1 AND ($2::text = '' OR id < $2) AND ($3::text = '' OR kind = $3)
 ORDER BY id DESC LIMIT $4
 `
 
@@ -318,6 +354,8 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Job, error) {
 			&i.FinishedAt,
 			&i.ExpiredAt,
 			&i.WakeAt,
+			&i.Input,
+			&i.Awaits,
 		); err != nil {
 			return nil, err
 		}
@@ -330,7 +368,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Job, error) {
 }
 
 const lock = `-- name: Lock :one
-SELECT org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at FROM job WHERE org_id = $1 AND id = $2 FOR UPDATE
+SELECT org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at, input, awaits FROM job WHERE org_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockParams struct {
@@ -366,12 +404,14 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (Job, error) {
 		&i.FinishedAt,
 		&i.ExpiredAt,
 		&i.WakeAt,
+		&i.Input,
+		&i.Awaits,
 	)
 	return i, err
 }
 
 const lockDue = `-- name: LockDue :many
-SELECT org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at FROM job WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2 FOR UPDATE SKIP LOCKED
+SELECT org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at, input, awaits FROM job WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2 FOR UPDATE SKIP LOCKED
 `
 
 type LockDueParams struct {
@@ -414,6 +454,8 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]Job, error)
 			&i.FinishedAt,
 			&i.ExpiredAt,
 			&i.WakeAt,
+			&i.Input,
+			&i.Awaits,
 		); err != nil {
 			return nil, err
 		}
@@ -559,7 +601,7 @@ const take = `-- name: Take :one
 UPDATE job SET state = 'running', holder = $1, epoch = epoch + 1, lease_end = $2, wake_at = $2, tries = tries + 1,
     started_at = coalesce(started_at, $3)
 WHERE org_id = $4 AND id = $5 AND state IN ('queued', 'running', 'paused_by_limit') AND (lease_end IS NULL OR lease_end <= $3)
-RETURNING org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at
+RETURNING org_id, id, kind, state, params, asked_by, checkpoint, parts, accounts_done, accounts_total, items, failures, percent, error_code, error_detail, holder, epoch, lease_end, tries, created_at, started_at, finished_at, expired_at, wake_at, input, awaits
 `
 
 type TakeParams struct {
@@ -605,6 +647,8 @@ func (q *Queries) Take(ctx context.Context, arg TakeParams) (Job, error) {
 		&i.FinishedAt,
 		&i.ExpiredAt,
 		&i.WakeAt,
+		&i.Input,
+		&i.Awaits,
 	)
 	return i, err
 }
