@@ -15,6 +15,8 @@ type KeysService struct{ client *Client }
 type KeysCreateParams struct {
 	// The accounts that the key may use. Default: all that the calling key may use.
 	AccountIDs []string `json:"accountIds,omitzero"`
+	// The networks from which the key may be used, in CIDR notation. Default: those of the calling key.
+	AllowedIPs []string `json:"allowedIps,omitzero"`
 	// Default: the key does not expire.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	// What the key is for.
@@ -56,4 +58,49 @@ func (s *KeysService) List(ctx context.Context, options ...CallOption) (*KeyList
 func (s *KeysService) Revoke(ctx context.Context, keyID string, options ...CallOption) (*KeyRevoked, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/me/keys/%s", keyID)}}
 	return do[KeyRevoked](ctx, s.client, c, true, options)
+}
+
+// KeysRotateParams holds the parameters of keys.rotate.
+type KeysRotateParams struct {
+	// How long the old key works beside the new one, in seconds. With 0 it is revoked immediately. Default: 3600.
+	OverlapSec *int64 `json:"overlapSec,omitzero"`
+}
+
+// Rotate calls POST /v1/me/keys/{keyId}/rotate: rotate a key.
+//
+// Creates a key with the label, rights and end of another one, which works on until the overlap is over. The caller
+// must have all rights of the key. A key can rotate itself.
+//
+// Needs the scope `me:write`.
+func (s *KeysService) Rotate(ctx context.Context, keyID string, params KeysRotateParams, options ...CallOption) (*RotatedKey, error) {
+	c := call{request: Request{Method: http.MethodPost, Path: path("/v1/me/keys/%s/rotate", keyID), Body: params}}
+	return do[RotatedKey](ctx, s.client, c, true, options)
+}
+
+// KeysUpdateParams holds the parameters of keys.update.
+type KeysUpdateParams struct {
+	// The accounts that the key may use, among those that the calling key may use; null for no limit of its own.
+	AccountIDs []string `json:"accountIds,omitzero"`
+	// The networks from which the key may be used, in CIDR notation, within those of the calling key; null for no limit of
+	// its own.
+	AllowedIPs []string `json:"allowedIps,omitzero"`
+	// When the key ends; null for never. Not later than the end of the calling key.
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	// What the key is for.
+	Label *string `json:"label,omitzero"`
+	// Methods that the key may call, within what the calling key may call; null for no limit of its own.
+	Methods []string `json:"methods,omitzero"`
+	// Some of the scopes that the key has. Scopes can only be taken away.
+	Scopes []string `json:"scopes,omitzero"`
+}
+
+// Update calls PATCH /v1/me/keys/{keyId}: change a key.
+//
+// Omitted fields stay unchanged. The change holds for calls that start after the response, on every server, and open
+// streams of the key end or continue with it. A key can never be given more than the caller has.
+//
+// Needs the scope `me:write`.
+func (s *KeysService) Update(ctx context.Context, keyID string, params KeysUpdateParams, options ...CallOption) (*Key, error) {
+	c := call{request: Request{Method: http.MethodPatch, Path: path("/v1/me/keys/%s", keyID), Body: params}}
+	return do[Key](ctx, s.client, c, true, options)
 }

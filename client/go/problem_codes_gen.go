@@ -77,6 +77,9 @@ const (
 	// CodeInvitationNotFound: No such invitation (404). Check the id against GET /v1/org/members; invite again if it was
 	// used or has expired.
 	CodeInvitationNotFound ProblemCode = "invitation-not-found"
+	// CodeIPNotAllowed: Address not allowed for this key (403). Call from one of the key's networks, or have its allowedIps
+	// changed.
+	CodeIPNotAllowed ProblemCode = "ip-not-allowed"
 	// CodeJobNotFound: No such job (404). Check the id against GET /v1/jobs; jobs are kept for 30 days. Operators list the
 	// jobs of the service with GET /admin/v1/jobs.
 	CodeJobNotFound ProblemCode = "job-not-found"
@@ -84,6 +87,8 @@ const (
 	CodeJobNotStarted ProblemCode = "job-not-started"
 	// CodeJobsUnavailable: Jobs are not available (503). Ask the operator of the service to configure object storage.
 	CodeJobsUnavailable ProblemCode = "jobs-unavailable"
+	// CodeKeyEnded: The key has ended (409). Create a new key.
+	CodeKeyEnded ProblemCode = "key-ended"
 	// CodeKeyExpired: API key expired (401). Create a new key.
 	CodeKeyExpired ProblemCode = "key-expired"
 	// CodeKeyInvalid: API key invalid (401). Check that you copied the whole key, and that it belongs to this service.

@@ -77,13 +77,25 @@ func (s *TeamService) ListSupportAccess(ctx context.Context, options ...CallOpti
 // RemoveMember calls DELETE /v1/org/members/{memberId}: remove a member.
 //
 // Calls from the member's browsers that start after the response are refused on every server. Keys that the member
-// created belong to the organisation and stay. A caller cannot grant a role with more rights than their own. Only
-// owners can add, change or remove owners.
+// created belong to the organisation and stay: `keys` and the audit entry name them. A caller cannot grant a role with
+// more rights than their own. Only owners can add, change or remove owners.
 //
 // Needs the scope `me:write`.
 func (s *TeamService) RemoveMember(ctx context.Context, memberID string, options ...CallOption) (*MemberRemoved, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/org/members/%s", memberID)}}
 	return do[MemberRemoved](ctx, s.client, c, true, options)
+}
+
+// RevokeKeys calls POST /v1/org/members/{memberId}/revoke-keys: revoke the keys of a member.
+//
+// Revokes all keys that a member, or a person who has left, created directly or with other keys. The calling key is not
+// revoked. Calls that start after the response are refused on every server.
+//
+// Needs the scope `me:write`. It works when the quotas are used up: it counts towards neither the minute nor the month,
+// but towards a separate limit of 60 such calls a minute per organisation.
+func (s *TeamService) RevokeKeys(ctx context.Context, memberID string, options ...CallOption) (*MemberKeysRevoked, error) {
+	c := call{request: Request{Method: http.MethodPost, Path: path("/v1/org/members/%s/revoke-keys", memberID)}}
+	return do[MemberKeysRevoked](ctx, s.client, c, true, options)
 }
 
 // TeamUpdateMemberParams holds the parameters of team.updateMember.

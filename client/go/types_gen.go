@@ -1414,6 +1414,8 @@ type Identity struct {
 type IdentityKey struct {
 	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string `json:"accountIds"`
+	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
+	AllowedIPs []string `json:"allowedIps"`
 	// When the key was created.
 	CreatedAt time.Time `json:"createdAt"`
 	// The id of the key.
@@ -1569,8 +1571,13 @@ type JobResult struct {
 type Key struct {
 	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string `json:"accountIds"`
+	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
+	AllowedIPs []string `json:"allowedIps"`
 	// When the key was created.
 	CreatedAt time.Time `json:"createdAt"`
+	// The person who created it, directly or with another key, as GET /v1/org/members lists them. Absent for a key of the
+	// operators.
+	CreatedBy string `json:"createdBy"`
 	// True for the key that makes this call.
 	Current bool `json:"current"`
 	// When the key stops working; null if it does not expire.
@@ -1587,6 +1594,8 @@ type Key struct {
 	LastUsedAt *time.Time `json:"lastUsedAt"`
 	// Patterns of the SDK methods that the key may call. Absent if it may call all.
 	Methods []string `json:"methods"`
+	// The key that replaced it in a rotation. Absent if none did.
+	ReplacedBy string `json:"replacedBy"`
 	// When the key was revoked; null if it was not.
 	RevokedAt time.Time `json:"revokedAt"`
 	// What the key may do.
@@ -2184,10 +2193,28 @@ type Member struct {
 	You bool `json:"you"`
 }
 
+// MemberKey is a key that a member created.
+type MemberKey struct {
+	// The id of the key.
+	ID string `json:"id"`
+	// The name of the key.
+	Label string `json:"label"`
+}
+
+// MemberKeysRevoked is the result of revoking the keys of a member.
+type MemberKeysRevoked struct {
+	// The member's id.
+	ID string `json:"id"`
+	// The keys that were revoked.
+	Revoked []MemberKey `json:"revoked"`
+}
+
 // MemberRemoved is the result of removing a member.
 type MemberRemoved struct {
 	// The id of the member.
 	ID string `json:"id"`
+	// Keys that the member created, directly or with other keys, and that still work.
+	Keys []MemberKey `json:"keys"`
 	// True: the member no longer belongs to the organisation.
 	Removed bool `json:"removed"`
 }
@@ -2392,6 +2419,8 @@ type MethodInfo struct {
 type MintedKey struct {
 	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string `json:"accountIds"`
+	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
+	AllowedIPs []string `json:"allowedIps"`
 	// When the key was created.
 	CreatedAt time.Time `json:"createdAt"`
 	// When the key stops working; null if it does not expire.
@@ -3190,6 +3219,14 @@ type RemovedResult struct {
 	Removed bool `json:"removed"`
 }
 
+// ReplacedKey is the key that was replaced.
+type ReplacedKey struct {
+	// When it stops working.
+	EndsAt time.Time `json:"endsAt"`
+	// The id of the key.
+	ID string `json:"id"`
+}
+
 // Replay is a range of events that is resent.
 type Replay struct {
 	// The first event of the range, before the filter.
@@ -3225,6 +3262,32 @@ type ResubscribedData struct {
 // RevokedResult is the confirmation of a call.
 type RevokedResult struct {
 	Revoked bool `json:"revoked"`
+}
+
+// RotatedKey is the key that replaces another one. Its secret is shown only once.
+type RotatedKey struct {
+	// The accounts that the key may use. Absent if it may use all.
+	AccountIDs []string `json:"accountIds"`
+	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
+	AllowedIPs []string `json:"allowedIps"`
+	// When the key was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// When the key stops working; absent if it does not expire.
+	ExpiresAt time.Time `json:"expiresAt"`
+	// The id of the key.
+	ID string `json:"id"`
+	// The lists of the keys from which this key was created. They apply as well.
+	InheritedMethods [][]string `json:"inheritedMethods"`
+	// The key itself. It is shown only once; store it now.
+	Key string `json:"key"`
+	// The name of the key.
+	Label string `json:"label"`
+	// Patterns of the SDK methods that the key may call. Absent if it may call all.
+	Methods []string `json:"methods"`
+	// The key that it replaces.
+	Replaces ReplacedKey `json:"replaces"`
+	// What the key may do.
+	Scopes []string `json:"scopes"`
 }
 
 // SandboxAccepted is the confirmation that the sandbox accepted the request.

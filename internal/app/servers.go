@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"net/netip"
 	"strconv"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -37,6 +38,8 @@ type servers struct {
 type client struct {
 	// source returns the network that a request comes from.
 	source func(*http.Request) string
+	// address returns the address that a request comes from.
+	address func(*http.Request) netip.Addr
 	// hashIP hides a source but keeps equal sources equal.
 	hashIP func(string) string
 }
@@ -46,7 +49,7 @@ func newServers(n *Node, p parts) (servers, error) {
 	if err != nil {
 		return servers{}, err
 	}
-	from := client{endpoint.SourceOf(proxies), hashWith(n.cfg.IPHashKey.Reveal())}
+	from := client{endpoint.SourceOf(proxies), endpoint.AddressOf(proxies), hashWith(n.cfg.IPHashKey.Reveal())}
 	pages, err := newConnectPages(n, p, from)
 	if err != nil {
 		return servers{}, err
@@ -139,7 +142,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 		Egress: p.platforms.egress, Control: p.operators.switches,
 		Pages:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reference.ServeHTTP(w, r) }),
 		Metrics: endpoint.NewMetrics(n.registry, "public"), Tracer: p.engines.tracer(),
-		Draining: n.draining.Load, Source: from.source, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,
+		Draining: n.draining.Load, Source: from.source, Address: from.address, HashIP: from.hashIP, Log: n.log, Now: n.clock.Now,
 	})
 	if err != nil {
 		return nil, nil, err

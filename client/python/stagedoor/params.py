@@ -490,6 +490,8 @@ class KeysCreateParams(TypedDict):
 
     account_ids: NotRequired[list[str]]
     """The accounts that the key may use. Default: all that the calling key may use."""
+    allowed_ips: NotRequired[list[str]]
+    """The networks from which the key may be used, in CIDR notation. Default: those of the calling key."""
     expires_at: NotRequired[str]
     """Default: the key does not expire."""
     label: str
@@ -500,6 +502,32 @@ class KeysCreateParams(TypedDict):
     """
     scopes: NotRequired[list[str]]
     """Default: the default set of scopes."""
+
+
+class KeysRotateParams(TypedDict):
+    """The arguments of keys.rotate."""
+
+    overlap_sec: NotRequired[int]
+    """How long the old key works beside the new one, in seconds. With 0 it is revoked immediately. Default: 3600."""
+
+
+class KeysUpdateParams(TypedDict):
+    """The arguments of keys.update."""
+
+    account_ids: NotRequired[list[str] | None]
+    """The accounts that the key may use, among those that the calling key may use; null for no limit of its own."""
+    allowed_ips: NotRequired[list[str] | None]
+    """The networks from which the key may be used, in CIDR notation, within those of the calling key; null for no limit
+    of its own.
+    """
+    expires_at: NotRequired[str | None]
+    """When the key ends; null for never. Not later than the end of the calling key."""
+    label: NotRequired[str]
+    """What the key is for."""
+    methods: NotRequired[list[str] | None]
+    """Methods that the key may call, within what the calling key may call; null for no limit of its own."""
+    scopes: NotRequired[list[str]]
+    """Some of the scopes that the key has. Scopes can only be taken away."""
 
 
 class LogsListParams(TypedDict):
@@ -3119,6 +3147,8 @@ __all__ = [
     "JobsListParams",
     "JobsStartParams",
     "KeysCreateParams",
+    "KeysRotateParams",
+    "KeysUpdateParams",
     "LabelsCreateParams",
     "LabelsDeleteParams",
     "LabelsListParams",

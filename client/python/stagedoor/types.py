@@ -1770,6 +1770,8 @@ class IdentityKey(TypedDict):
 
     accountIds: NotRequired[list[str]]
     """The accounts that the key may use. Absent if it may use all."""
+    allowedIps: NotRequired[list[str]]
+    """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
     createdAt: str
     """When the key was created."""
     id: str
@@ -1938,8 +1940,14 @@ class Key(TypedDict):
 
     accountIds: NotRequired[list[str]]
     """The accounts that the key may use. Absent if it may use all."""
+    allowedIps: NotRequired[list[str]]
+    """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
     createdAt: str
     """When the key was created."""
+    createdBy: NotRequired[str]
+    """The person who created it, directly or with another key, as GET /v1/org/members lists them. Absent for a key of
+    the operators.
+    """
     current: bool
     """True for the key that makes this call."""
     expiresAt: NotRequired[str]
@@ -1956,6 +1964,8 @@ class Key(TypedDict):
     """Time of its last call, accurate to two minutes; null if it was never used."""
     methods: NotRequired[list[str]]
     """Patterns of the SDK methods that the key may call. Absent if it may call all."""
+    replacedBy: NotRequired[str]
+    """The key that replaced it in a rotation. Absent if none did."""
     revokedAt: NotRequired[str]
     """When the key was revoked; null if it was not."""
     scopes: list[str]
@@ -2654,11 +2664,31 @@ class Member(TypedDict):
     """True for the member who makes this call."""
 
 
+class MemberKey(TypedDict):
+    """A key that a member created."""
+
+    id: str
+    """The id of the key."""
+    label: str
+    """The name of the key."""
+
+
+class MemberKeysRevoked(TypedDict):
+    """The result of revoking the keys of a member."""
+
+    id: str
+    """The member's id."""
+    revoked: list[MemberKey]
+    """The keys that were revoked."""
+
+
 class MemberRemoved(TypedDict):
     """The result of removing a member."""
 
     id: str
     """The id of the member."""
+    keys: list[MemberKey]
+    """Keys that the member created, directly or with other keys, and that still work."""
     removed: bool
     """True: the member no longer belongs to the organisation."""
 
@@ -2879,6 +2909,8 @@ class MintedKey(TypedDict):
 
     accountIds: NotRequired[list[str]]
     """The accounts that the key may use. Absent if it may use all."""
+    allowedIps: NotRequired[list[str]]
+    """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
     createdAt: str
     """When the key was created."""
     expiresAt: NotRequired[str]
@@ -3752,6 +3784,15 @@ class RemovedResult(TypedDict):
     removed: bool
 
 
+class ReplacedKey(TypedDict):
+    """The key that was replaced."""
+
+    endsAt: str
+    """When it stops working."""
+    id: str
+    """The id of the key."""
+
+
 Replay = TypedDict(
     "Replay",
     {
@@ -3795,6 +3836,33 @@ class RevokedResult(TypedDict):
     """The confirmation of a call."""
 
     revoked: bool
+
+
+class RotatedKey(TypedDict):
+    """The key that replaces another one. Its secret is shown only once."""
+
+    accountIds: NotRequired[list[str]]
+    """The accounts that the key may use. Absent if it may use all."""
+    allowedIps: NotRequired[list[str]]
+    """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
+    createdAt: str
+    """When the key was created."""
+    expiresAt: NotRequired[str]
+    """When the key stops working; absent if it does not expire."""
+    id: str
+    """The id of the key."""
+    inheritedMethods: NotRequired[list[list[str]]]
+    """The lists of the keys from which this key was created. They apply as well."""
+    key: str
+    """The key itself. It is shown only once; store it now."""
+    label: str
+    """The name of the key."""
+    methods: NotRequired[list[str]]
+    """Patterns of the SDK methods that the key may call. Absent if it may call all."""
+    replaces: ReplacedKey
+    """The key that it replaces."""
+    scopes: list[str]
+    """What the key may do."""
 
 
 class SandboxAccepted(TypedDict):
@@ -5336,6 +5404,8 @@ __all__ = [
     "MediaUseKind",
     "MediaUsePage",
     "Member",
+    "MemberKey",
+    "MemberKeysRevoked",
     "MemberRemoved",
     "MemberRole",
     "MentionData",
@@ -5429,11 +5499,13 @@ __all__ = [
     "ReleaseFormsCreateInviteResult",
     "ReleaseFormsListStatus",
     "RemovedResult",
+    "ReplacedKey",
     "Replay",
     "ReportedResult",
     "RestrictedResult",
     "ResubscribedData",
     "RevokedResult",
+    "RotatedKey",
     "SandboxAccepted",
     "SandboxActDo",
     "SandboxAdvanceAttemptTo",

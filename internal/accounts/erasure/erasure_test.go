@@ -424,6 +424,7 @@ var withoutOrg = map[string]string{
 	"person":                "Members.Disband deletes those who belong to no other org",
 	"person_identity":       "goes with its person",
 	"browser_session":       "goes with its person; others no longer show the org",
+	"device_grant":          "has the id of the org for ten minutes, and is trimmed an hour later",
 	"login_guard":           "keyed hashes of logins over all orgs, which are trimmed after a while",
 	"eventlog_bucket":       "positions of the log",
 	"eventlog_entry":        "records are sealed with the keys of accounts, and trimmed once they are stored",

@@ -50,6 +50,7 @@ var (
 	MethodNotAllowedForKey   = add(Kind{"method-not-allowed-for-key", http.StatusForbidden, "Method not allowed for this key", false, "Use a key whose allow-list includes the method."})
 	CredentialsNotAccepted   = add(Kind{"credentials-not-accepted", http.StatusForbidden, "Not possible with the account's credentials", false, "Connect the account with credentials from accepted, or call a method that its credentials can call."})
 	AccountNotAllowedForKey  = add(Kind{"account-not-allowed-for-key", http.StatusForbidden, "Account not allowed for this key", false, "Use a key whose allow-list includes the account."})
+	IPNotAllowed             = add(Kind{"ip-not-allowed", http.StatusForbidden, "Address not allowed for this key", false, "Call from one of the key's networks, or have its allowedIps changed."})
 	OrgSuspended             = add(Kind{"org-suspended", http.StatusForbidden, "Organisation suspended", false, "Ask the operator of the service why. Keys and sessions are kept, and work again when the suspension ends."})
 	SignedOut                = add(Kind{"signed-out", http.StatusUnauthorized, "Signed out", false, "Sign in again at /app/sign-in."})
 	MembershipMissing        = add(Kind{"membership-missing", http.StatusForbidden, "Not a member", false, "Set Stagedoor-Org to an organisation that the person belongs to."})
@@ -57,6 +58,7 @@ var (
 	ReauthenticationRequired = add(Kind{"reauthentication-required", http.StatusForbidden, "Sign in again", false, "Sign in again at /app/sign-in?fresh=1, then repeat the request."})
 	RoleRequired             = add(Kind{"role-required", http.StatusForbidden, "Role required", false, "Ask a member who has requiredRole."})
 	ConsentRequired          = add(Kind{"consent-required", http.StatusForbidden, "Consent required", false, "Request access to the organisation, and wait until one of its owners grants it."})
+	KeyEnded                 = add(Kind{"key-ended", http.StatusConflict, "The key has ended", false, "Create a new key."})
 	KeySelfRevoke            = add(Kind{"key-self-revoke", http.StatusConflict, "A key cannot revoke itself", false, "Revoke it with another key of the organisation."})
 )
 

@@ -176,7 +176,7 @@ func applyOutputFlags(app *core.App, cmd *cobra.Command) {
 var groupOf = map[string]string{
 	"login": groupStart, "logout": groupStart, "whoami": groupStart, "switch": groupStart, "dev": groupStart, "open": groupStart,
 	"connect": groupCreator, "accounts": groupCreator, "platforms": groupCreator, "sandbox": groupCreator,
-	"methods": groupCall, "call": groupCall, "api": groupCall, "explain": groupCall, "mcp": groupCall,
+	"methods": groupCall, "call": groupCall, "api": groupCall, "explain": groupCall, "mcp": groupCall, "export": groupCall, "bulk": groupCall, "jobs": groupCall,
 	"listen": groupEvents, "tail": groupEvents, "trigger": groupEvents, "events": groupEvents, "webhooks": groupEvents, "verify": groupEvents,
 	"keys": groupOrg, "usage": groupOrg, "logs": groupOrg, "export-org": groupOrg,
 	"ops":     groupOps,

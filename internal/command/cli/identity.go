@@ -20,24 +20,31 @@ func identityCommands(app *core.App) []*cobra.Command {
 }
 
 func login(app *core.App) *cobra.Command {
-	var url string
+	var (
+		url     string
+		withKey bool
+	)
 	cmd := &cobra.Command{
-		Use: "login", Short: "Save an API key on this machine as a profile", Args: cobra.NoArgs,
-		Long: `Save an API key on this machine as a profile.
+		Use: "login", Short: "Sign in on this machine and save an API key as a profile", Args: cobra.NoArgs,
+		Long: `Sign in on this machine and save an API key as a profile.
 
-The command prompts for the key without showing it, or reads it from standard input. It never takes a key from a flag,
-where other users could see it. The key is checked with the server and saved in the system keychain, or in a file that
-only you can read if there is no keychain.`,
+On a terminal, the command opens the browser, where you approve this machine. It gets a key that can do what your role can
+do. With --with-key it prompts for an existing key without showing it, and in a pipe it reads one from standard input. It
+never takes a key from a flag, where other users could see it.
+
+The key is saved in the system keychain, or in a file that only you can read if there is no keychain.`,
 		Example: `  stagedoor login
+  stagedoor login --with-key
   stagedoor login --url https://api.example.com --profile work
   pass show stagedoor/ci | stagedoor login`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runLogin(cmd.Context(), app, url) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runLogin(cmd.Context(), app, url, withKey) },
 	}
+	cmd.Flags().BoolVar(&withKey, "with-key", false, "prompt for an existing API key instead of opening the browser")
 	cmd.Flags().StringVar(&url, "url", "", "server to log in to (default STAGEDOOR_URL or "+profile.DefaultURL+")")
 	return cmd
 }
 
-func runLogin(ctx context.Context, app *core.App, url string) error {
+func runLogin(ctx context.Context, app *core.App, url string, withKey bool) error {
 	base, err := core.CleanURL(cmp.Or(url, app.BaseURL, app.DefaultURL()))
 	if err != nil {
 		return err
@@ -46,17 +53,11 @@ func runLogin(ctx context.Context, app *core.App, url string) error {
 	if err != nil {
 		return err
 	}
-	if app.Interactive() {
-		app.Out.Say("Create a key at %s/app/keys, or with stagedoor keys create.", base)
-	}
-	key, err := app.ReadSecret(ctx, "API key")
+	key, err := obtainKey(ctx, app, base, withKey)
 	if err != nil {
 		return err
 	}
-	if strings.ContainsAny(key, " \t\n") {
-		return core.Usage("not an API key: a key has no spaces and starts with sd_")
-	}
-	p, err := app.Me(ctx, profile.Profile{BaseURL: base, Key: secret.New(key)})
+	p, err := app.Me(ctx, profile.Profile{BaseURL: base, Key: key})
 	if err != nil {
 		return err
 	}
@@ -75,6 +76,24 @@ func runLogin(ctx context.Context, app *core.App, url string) error {
 	}
 	app.Out.Hint("Next: stagedoor connect")
 	return nil
+}
+
+// obtainKey returns a new key that the user approves in the browser, or one that the user enters.
+func obtainKey(ctx context.Context, app *core.App, base string, withKey bool) (secret.String, error) {
+	if app.Interactive() && !withKey {
+		return app.SignIn(ctx, base)
+	}
+	if app.Interactive() {
+		app.Out.Say("Create a key at %s/app/keys, or with stagedoor keys create.", base)
+	}
+	key, err := app.ReadSecret(ctx, "API key")
+	if err != nil {
+		return secret.String{}, err
+	}
+	if strings.ContainsAny(key, " \t\n") {
+		return secret.String{}, core.Usage("not an API key: a key has no spaces and starts with sd_")
+	}
+	return secret.New(key), nil
 }
 
 // warnEnvKey warns that the environment overrides the profile that the user has just chosen.

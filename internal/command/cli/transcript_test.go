@@ -25,6 +25,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/command/cli"
 	"github.com/stagedoor/stagedoor/internal/command/cli/terminal"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
@@ -47,6 +48,8 @@ import (
 //	-- env NAME=value --                          sets a variable for the commands below; without a value, unsets it
 //	-- keep CODE evt_\w+ --                       sets $CODE to the first match in the last output
 //	-- until message $ stagedoor events list --   repeats a command until its output matches; the output is not recorded
+//	-- browser approve --                         the browser of a developer of the organisation, who approves (or
+//	                                              denies) the machines that ask to be signed in
 //	-- delivery --                                waits for a webhook: its body is the file body, its signature
 //	                                              $SIGNATURE, its event $EVENT
 //
@@ -144,6 +147,18 @@ func newSession(t *testing.T, node *testnode.Node, path string) *session {
 	}
 }
 
+// browser makes the commands open a browser that decides about the machine whose code it is given.
+func (s *session) browser(decision string) {
+	s.Helper()
+	b := s.node.Join(s, s.env["ORG"], decision+"@example.test", "developer")
+	path := filepath.Join(s.dir, "browser")
+	must.OK(s, os.WriteFile(path, fmt.Appendf(nil, `#!/bin/sh
+exec curl -sS -o /dev/null -H 'Sec-Fetch-Site: same-origin' -H 'Cookie: %s=%s' \
+	-d "user_code=${1##*=}" -d decision=%s -d org=%s %s/app/device
+`, member.Cookie, b.Cookie, decision, s.env["ORG"], s.node.URL), 0o700))
+	s.env["BROWSER"] = path
+}
+
 // play runs the transcript and compares the output, or writes it with -update.
 func (s *session) play() {
 	s.Helper()
@@ -188,6 +203,8 @@ func (s *session) step(f txtar.File) {
 		return // expected output; the command above records the current one
 	case word == "account":
 		s.connect(rest)
+	case word == "browser":
+		s.browser(rest)
 	case word == "file":
 		must.OK(s, os.WriteFile(filepath.Join(s.dir, rest), f.Data, 0o600))
 	case word == "env":
@@ -478,6 +495,7 @@ var rules = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`), "2026-01-02T15:04:05Z"},
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "15:04:05"},
 	{regexp.MustCompile(`sd_sandbox_[0-9A-Za-z]{49}`), "sd_sandbox_KEY"},
+	{regexp.MustCompile(`\b[B-Z]{4}-[B-Z]{4}\b`), "XXXX-XXXX"},
 	{regexp.MustCompile(`sd_sandbox_[0-9A-Za-z]{4}…`), "sd_sandbox_Kkkk…"},
 	{regexp.MustCompile(`"(hint|keyPrefix)": ?"sd_sandbox_[0-9A-Za-z]{4}"`), `"$1":"sd_sandbox_Kkkk"`},
 	{regexp.MustCompile(`whsec_[A-Za-z0-9+/=_-]{8,}`), "whsec_SECRET"},
@@ -503,6 +521,8 @@ var rules = []struct {
 	// The server polls the platform about a selfie every few seconds, so the attempt may have completed already.
 	{regexp.MustCompile(`(pass_selfie\. The attempt is now) \w+\.`), "$1 needs_face_otp."},
 	{regexp.MustCompile(`\bin \d+ (s|min|h|d)\b`), "in N $1"},
+	{regexp.MustCompile(`(@example\.test on) \S+`), "$1 MACHINE"},
+	{regexp.MustCompile(`(░ 0 %  )just now`), "${1}in N s"},
 	// The transcript of operators.
 	{regexp.MustCompile(`\b01[0-9a-z]{24}\b`), "01nodenodenodenodenodenode"},
 	{regexp.MustCompile(`(?m)^((?:root )?version(?:\t| +))\d+$`), "${1}N"},
@@ -525,7 +545,7 @@ var rules = []struct {
 	{regexp.MustCompile(`\b(seen|checked)At": ?null`), `${1}At": "2026-01-02T15:04:05Z"`},
 }
 
-var ids = regexp.MustCompile(`(org|key|acct|att|cs|evt|whd|req|rpl|aud|inv|sa)_[0-7][0-9a-hjkmnp-tv-z]{25}\b`)
+var ids = regexp.MustCompile(`(org|key|acct|att|cs|evt|whd|req|rpl|aud|inv|sa|job)_[0-7][0-9a-hjkmnp-tv-z]{25}\b`)
 
 // normalise replaces values that differ between runs.
 func (s *session) normalise(text string) string {

@@ -136,6 +136,7 @@ var notTenants = map[string]string{
 	"control":               "operators' decisions",
 	"database_generation":   "the number of the database's generation",
 	"event_bucket":          "progress of ingest per bucket",
+	"device_grant":          "tools that ask to be signed in, found by the hashes of their codes",
 	"eventlog_bucket":       "progress of the event log per bucket",
 	"eventlog_entry":        "the event log in PostgreSQL; its frames are sealed",
 	"goose_db_version":      "the version of the schema",

@@ -35,12 +35,12 @@ const (
 )
 
 const (
-	// MaxItems is how many items a bulk job can have, and MaxInline how many of them in the request that starts it.
-	MaxItems, MaxInline = 100_000, 1000
+	// MaxItems is how many items a bulk job can have.
+	MaxItems = 100_000
 	// MaxAccounts is how many accounts an export can have.
 	MaxAccounts = 10_000
-	// DefaultShare is the part of the limits that a job may use, and MaxShare the largest one.
-	DefaultShare, MaxShare = 0.5, 0.5
+	// DefaultShare is the part of each limit that a job uses unless it says otherwise.
+	DefaultShare = 0.5
 	// maxOpen is how many jobs of each kind an organisation can have waiting or running.
 	maxOpen = 20
 )

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"path"
 	"strings"
 	"sync"
@@ -120,6 +121,7 @@ type Deps struct {
 	Tracer   trace.Tracer
 	Draining func() bool
 	Source   func(*http.Request) string
+	Address  func(*http.Request) netip.Addr
 	HashIP   func(string) string
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -143,7 +145,7 @@ func New(d Deps) (*API, error) {
 		},
 		Auth: auth, Browser: &endpoint.Browser{Cookie: member.Cookie, Identify: auth.identifyBrowser, RequireRecent: d.Members.RequireRecent},
 		Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Reconnect: d.reconnectURL, Draining: d.Draining,
-		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now, Local: nil,
+		Source: d.Source, Address: d.Address, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now, Local: nil,
 	})
 	a := &API{t, sync.OnceValues(t.OpenAPI)}
 	t.Describe(func() (endpoint.Part, error) { return endpoint.Part{Tags: tags}, nil })

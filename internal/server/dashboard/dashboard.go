@@ -89,6 +89,8 @@ type Dashboard struct {
 	origins             endpoint.OriginGuard
 	posts               ratelimit.Pace
 	misses              ratelimit.Pace
+	// polls limits the requests of tools that sign in.
+	polls ratelimit.Pace
 }
 
 // Limits of one source per minute: sign-ins and forms, and links that do not exist. Tokens of 256 bits cannot be
@@ -96,7 +98,9 @@ type Dashboard struct {
 const (
 	postsPerMinute  = 30
 	missesPerMinute = 20
-	devPerMinute    = 6000
+	// A tool polls every 5 seconds; many of them can share an address.
+	pollsPerMinute = 240
+	devPerMinute   = 6000
 )
 
 // New loads the pages. It does not contact the identity provider, so a node can start while that is down.
@@ -106,7 +110,7 @@ func New(d Deps) (*Dashboard, error) {
 		posts, misses = devPerMinute, devPerMinute // Tests on a developer's machine sign in all the time.
 	}
 	b := &Dashboard{
-		deps: d, mux: http.NewServeMux(), origins: endpoint.NewOriginGuard(d.Config.PublicURL), posts: ratelimit.New(posts, time.Minute, d.Now), misses: ratelimit.New(misses, time.Minute, d.Now),
+		deps: d, mux: http.NewServeMux(), origins: endpoint.NewOriginGuard(d.Config.PublicURL), posts: ratelimit.New(posts, time.Minute, d.Now), misses: ratelimit.New(misses, time.Minute, d.Now), polls: ratelimit.New(pollsPerMinute, time.Minute, d.Now),
 		site: webapp.New(d.Site),
 	}
 	var err error
@@ -141,6 +145,10 @@ func (b *Dashboard) routes() {
 		"POST /app/invitation/{token}": {"appInvitationAct", (*visit).postInvitation},
 		"GET /app/support/{token}":     {"appSupport", (*visit).getSupport},
 		"POST /app/support/{token}":    {"appSupportAct", (*visit).postSupport},
+		"GET /app/device":              {"appDevice", (*visit).getDevice},
+		"POST /app/device":             {"appDeviceAct", (*visit).postDevice},
+		"POST " + deviceCodePath:       {"deviceCode", (*visit).postDeviceCode},
+		"POST " + deviceTokenPath:      {"deviceToken", (*visit).postDeviceToken},
 		"GET /app/session":             {"appSession", (*visit).getSession},
 		"POST /app/session/org":        {"appSessionOrg", (*visit).postOrg},
 		"GET /app/page.css":            {"appStyle", (*visit).getStyle},
@@ -156,7 +164,7 @@ func (b *Dashboard) routes() {
 // Before returns a handler that serves the dashboard, and passes other paths to next.
 func (b *Dashboard) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/app" || strings.HasPrefix(r.URL.Path, "/app/") {
+		if p := r.URL.Path; p == "/app" || strings.HasPrefix(p, "/app/") || p == deviceCodePath || p == deviceTokenPath {
 			b.ServeHTTP(w, r)
 			return
 		}

@@ -59,6 +59,11 @@ type page struct {
 	Offer      member.Offer
 	// Who is the email address of the signed-in user, or empty. In broken.html it is the address of a link.
 	Who string
+	// Code is the code of a tool, Tool the tool that waits for a decision, Done what became of it. Places are the orgs in
+	// which it can act, Current the one to offer first.
+	Code, Done, Current string
+	Tool                *member.DeviceRequest
+	Places              []member.Place
 }
 
 // Version is part of the address of the style sheet, so browsers may cache it forever.
@@ -90,7 +95,11 @@ func (v *visit) checkPost() bool {
 		v.refuse(problem.CrossOriginRefused.New("The request came from a page of another site."))
 		return false
 	}
-	if !v.posts.Take(v.source) {
+	pace := v.posts
+	if strings.HasPrefix(v.r.URL.Path, "/v1/") {
+		pace = v.polls
+	}
+	if !pace.Take(v.source) {
 		v.showTooMany()
 		return false
 	}

@@ -190,7 +190,9 @@ var nav = []group{
 		{file: "adr/0041-redis-terms.md"},
 		{file: "adr/0043-settings-files.md"},
 		{file: "adr/0044-audit-stream.md"},
+		{file: "adr/0046-device-sign-in.md"},
 		{file: "adr/0048-openapi-as-a-product.md"},
 		{file: "adr/0049-compatibility.md"},
+		{file: "adr/0050-sdk-jobs.md"},
 	}},
 }

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -104,6 +105,9 @@ func By(ctx context.Context) audit.By {
 // Header returns the header of the response, which is also sent if the response becomes a problem.
 func (c *Call) Header() http.Header { return c.header }
 
+// Body returns the JSON body of the request, for operations that distinguish null from an omitted member.
+func (c *Call) Body() []byte { return c.body }
+
 // Operation returns the id of the operation; empty if no operation has the path.
 func (c *Call) Operation() string {
 	if c.op == nil {
@@ -145,7 +149,7 @@ func (t *Table) checkLimits(ctx context.Context, call *Call) error {
 				return err
 			}
 			call.Identity = who
-			if err := requireScope(call.op.Scope, call.Identity.Scopes); err != nil {
+			if err := call.requireRights(); err != nil {
 				return err
 			}
 			continue
@@ -161,6 +165,55 @@ func (t *Table) checkLimits(ctx context.Context, call *Call) error {
 		return nil
 	}
 	return problem.ServiceUnavailable.New("The organisation is being changed. Try again.").After(1)
+}
+
+// refreshLimits reloads an identity whose limits refuse a call, if they are outdated: limits can grow, and a call that is
+// refused never reaches admission, which would notice. It reports whether the limits have changed.
+func (t *Table) refreshLimits(ctx context.Context, call *Call) bool {
+	p := call.Identity.Principal
+	if t.deps.Admit == nil || p == nil || !p.Key.Allow.IsLimited() {
+		return false
+	}
+	d, err := t.traceAdmission(ctx, admission.Call{
+		Org: p.Org.ID, Quota: admission.Free, Epoch: p.Org.Epoch, Limits: &p.Org.Limits, Started: call.Origin.Started, ReadAt: p.ReadAt(),
+	})
+	if err != nil || !d.Stale {
+		return false
+	}
+	who, err := t.deps.Auth.Refresh(ctx, call.Identity)
+	if err != nil || who.Principal.Key.Allow.Equal(&p.Key.Allow) {
+		return false // The call stays refused.
+	}
+	call.Identity = who
+	return true
+}
+
+// requireRights checks that the caller may be where it is, holds the scope of the operation and may use the account.
+func (c *Call) requireRights() error {
+	p := c.Identity.Principal
+	if p != nil && !p.Key.Allow.MayComeFrom(c.Address()) {
+		c.Account = "" // The caller may have made the id up; it must not be logged.
+		return problem.IPNotAllowed.New("This key may not be used from the address that the call comes from.")
+	}
+	if err := requireScope(c.op.Scope, c.Identity.Scopes); err != nil {
+		return err
+	}
+	if c.Account == "" {
+		return nil
+	}
+	err := MayUse(p, c.Account)
+	if err != nil {
+		c.Account = ""
+	}
+	return err
+}
+
+// Address returns the address that the request comes from; invalid if it is not known.
+func (c *Call) Address() netip.Addr {
+	if c.table.deps.Address == nil {
+		return netip.Addr{}
+	}
+	return c.table.deps.Address(c.Origin.request)
 }
 
 // requireScope returns a problem if a scope is not held. Check it before anything is looked up, so that the refusal

@@ -13,6 +13,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
@@ -176,6 +177,9 @@ type Deps struct {
 	Draining func() bool
 	// Source returns the network that a request comes from; see SourceOf.
 	Source func(r *http.Request) string
+	// Address returns the address that a request comes from, for keys that are limited to networks; see AddressOf. Nil if
+	// no caller has such a key.
+	Address func(r *http.Request) netip.Addr
 	// HashIP hides a source but keeps equal sources equal.
 	HashIP  func(source string) string
 	Metrics *Metrics

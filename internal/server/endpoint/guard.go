@@ -208,16 +208,16 @@ func (t *Table) authenticate(w http.ResponseWriter, r *http.Request, call *Call)
 	return nil
 }
 
-// checkScope checks that the caller holds the scope of the operation and may use the account.
-func (t *Table) checkScope(w http.ResponseWriter, _ *http.Request, call *Call) error {
+// checkScope checks that the caller may make the call; see requireRights.
+func (t *Table) checkScope(w http.ResponseWriter, r *http.Request, call *Call) error {
 	if call.op.Public {
 		return nil
 	}
-	err := requireScope(call.op.Scope, call.Identity.Scopes)
-	if err == nil && call.Account != "" {
-		if err = MayUse(call.Identity.Principal, call.Account); err != nil {
-			call.Account = "" // The caller may have made the id up; it must not be logged.
-		}
+	account := call.Account
+	err := call.requireRights()
+	if err != nil && t.refreshLimits(r.Context(), call) {
+		call.Account = account
+		err = call.requireRights()
 	}
 	if err != nil {
 		t.limitRest(w)

@@ -22,7 +22,7 @@ import (
 func (t *Table) kinds(op *Operation) []problem.Kind {
 	list := slices.Clone(op.Problems)
 	if !op.Public {
-		list = append(list, problem.KeyMissing, problem.KeyInvalid, problem.KeyRevoked, problem.KeyExpired, problem.OrgSuspended,
+		list = append(list, problem.KeyMissing, problem.KeyInvalid, problem.KeyRevoked, problem.KeyExpired, problem.IPNotAllowed, problem.OrgSuspended,
 			problem.QuotaExceeded)
 	}
 	if !op.Public && t.deps.Browser != nil {

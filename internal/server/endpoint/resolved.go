@@ -52,7 +52,19 @@ func Resolved[P any](
 	t.mux.Handle(row.pattern(), t.guard(row, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call := From(r.Context())
 		p, terms, err := resolve(r, call.body)
-		err = t.serveResolved(r.Context(), call, terms, err, func() error { return handle(w, r, p) })
+		if err != nil && t.refreshLimits(r.Context(), call) {
+			p, terms, err = resolve(r, call.body)
+		}
+		before := call.Identity.Principal
+		err = t.serveResolved(r.Context(), call, terms, err, func() error {
+			if after := call.Identity.Principal; after != before && !after.Key.Allow.Equal(&before.Key.Allow) {
+				// Admission found that the limits of the key have changed since resolve checked them.
+				if p, _, err = resolve(r, call.body); err != nil {
+					return err
+				}
+			}
+			return handle(w, r, p)
+		})
 		if err != nil {
 			t.Fail(w, r, err)
 		}

@@ -275,19 +275,36 @@ func (s *Events) pulse(now time.Time, beat bool) {
 		s.fail(draining())
 		return
 	}
-	if err := s.checkAccess(); err != nil {
-		s.fail(err)
-		return
-	}
-	if !beat {
+	if !s.mayGoOn() || !beat {
 		return
 	}
 	if !s.expires.IsZero() && !now.Before(s.expires) {
-		_ = s.write(retry(reconnectSoon, "\n\n"))
-		s.finish()
+		s.reconnect()
 		return
 	}
 	_ = s.Event("heartbeat", "", map[string]stamp.Time{"ts": stamp.Time(s.table.deps.Now())}) // A failed write ends the stream.
+}
+
+// reconnect ends the stream of a client that is still welcome.
+func (s *Events) reconnect() {
+	_ = s.write(retry(reconnectSoon, "\n\n"))
+	s.finish()
+}
+
+// mayGoOn ends the stream if the caller may no longer read, or may read something else than when it opened the stream.
+func (s *Events) mayGoOn() bool {
+	if err := s.checkAccess(); err != nil {
+		s.fail(err)
+		return false
+	}
+	s.mu.Lock()
+	now := s.who.Principal
+	s.mu.Unlock()
+	if opened := s.call.Identity.Principal; now != opened && opened != nil && now != nil && !now.Key.Allow.Equal(&opened.Key.Allow) {
+		s.reconnect()
+		return false
+	}
+	return true
 }
 
 // checkAccess returns a problem if the caller may no longer read. It works on a copy of the call, because the handler

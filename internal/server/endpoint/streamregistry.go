@@ -139,9 +139,7 @@ func (t *Table) Recheck(org id.Org) {
 // recheck checks access even while a pulse is running: the pulse may have asked before the change.
 func (s *Events) recheck() {
 	defer s.pulses.Done()
-	if err := s.checkAccess(); err != nil {
-		s.fail(err)
-	}
+	s.mayGoOn()
 }
 
 // EndStreams ends all streams of a node that is about to stop and waits until they have ended. http.Server.Shutdown

@@ -147,7 +147,7 @@ func (m *model) per(q admission.Quota) int {
 		return m.limits.AccountReadPerMinute
 	case admission.Write:
 		return m.limits.AccountWritePerMinute
-	case admission.Free, admission.Plain, admission.Safety:
+	case admission.Free, admission.Plain, admission.Safety, admission.Jobs:
 	}
 	return 0
 }

@@ -1,6 +1,7 @@
 package apikey
 
 import (
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ type Allow struct {
 	Methods []Patterns
 	// Accounts are the accounts that the key may use; nil means all of the org's.
 	Accounts []id.Account
+	// Networks are those from which the key may be used; nil means from anywhere.
+	Networks []netip.Prefix
 }
 
 // Method is a method of a platform's catalogue.
@@ -67,8 +70,8 @@ const (
 )
 
 // narrow returns the limits of a key that is minted by a key with limits a: a's limits and the given ones. It fails if
-// accounts contains one that a does not allow.
-func (a *Allow) narrow(methods []string, accounts []id.Account) (Allow, error) {
+// accounts or networks contain one that a does not allow.
+func (a *Allow) narrow(methods []string, accounts []id.Account, networks []string) (Allow, error) {
 	allow := *a
 	bad := problem.ValidationFailed.New("The limits of the key are invalid.")
 	if methods != nil {
@@ -83,6 +86,9 @@ func (a *Allow) narrow(methods []string, accounts []id.Account) (Allow, error) {
 			bad.At("/accountIds", "items", "must name 1 to 100 accounts; leave it out for all that the calling key may use")
 		}
 	}
+	if networks != nil {
+		allow.Networks = parseNetworks(bad, networks)
+	}
 	if len(bad.Fields) > 0 {
 		return Allow{}, bad
 	}
@@ -91,8 +97,40 @@ func (a *Allow) narrow(methods []string, accounts []id.Account) (Allow, error) {
 			return Allow{}, problem.ScopeEscalation.Newf("The calling key may not use %s, so it cannot give it to another key.", one).With("accountId", one)
 		}
 	}
+	for _, one := range allow.Networks {
+		if !a.containsNetwork(one) {
+			return Allow{}, problem.ScopeEscalation.Newf("The calling key may not be used from all of %s, so it cannot allow that to another key.", one)
+		}
+	}
 	return allow, nil
 }
+
+// covers reports whether a key with limits a could have minted one with limits b.
+func (a *Allow) covers(b *Allow) bool {
+	for _, list := range a.Methods {
+		if !slices.ContainsFunc(b.Methods, list.equal) {
+			return false
+		}
+	}
+	if a.Accounts != nil && (b.Accounts == nil || !every(b.Accounts, a.MayUse)) {
+		return false
+	}
+	return a.Networks == nil || b.Networks != nil && every(b.Networks, a.containsNetwork)
+}
+
+func every[T any](list []T, holds func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(one T) bool { return !holds(one) })
+}
+
+// Equal reports whether two keys have the same limits.
+func (a *Allow) Equal(b *Allow) bool {
+	return slices.EqualFunc(a.Methods, b.Methods, Patterns.equal) &&
+		(a.Accounts == nil) == (b.Accounts == nil) && slices.Equal(a.Accounts, b.Accounts) &&
+		(a.Networks == nil) == (b.Networks == nil) && slices.Equal(a.Networks, b.Networks)
+}
+
+// IsLimited reports whether there is a limit at all.
+func (a *Allow) IsLimited() bool { return a.Methods != nil || a.Accounts != nil || a.Networks != nil }
 
 // appendList returns a.Methods with the list appended, or unchanged if it already contains an equal list.
 func (a *Allow) appendList(list Patterns) []Patterns {

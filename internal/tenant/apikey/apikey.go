@@ -7,6 +7,7 @@
 package apikey
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -44,6 +45,10 @@ type Key struct {
 	// also for an operator's browser.
 	Session id.BrowserSession
 	Person  id.Person
+	// ReplacedBy is the key that replaced this one in a rotation; empty if none did.
+	ReplacedBy id.Key
+	// MintedBy is the person who created it, directly or through other keys; empty for keys of operators.
+	MintedBy id.Person
 }
 
 // Draft holds the fields of a key to be created.
@@ -57,6 +62,8 @@ type Draft struct {
 	// Accounts are the accounts that the key may use; nil adds no limit. The caller has checked that they belong to the
 	// org.
 	Accounts []id.Account
+	// Networks are those from which the key may be used, in CIDR notation; nil adds no limit.
+	Networks []string
 }
 
 // Deps are the dependencies of Keys.
@@ -94,6 +101,7 @@ func (s *Keys) Mint(ctx context.Context, caller *Principal, by audit.By, d Draft
 	if err != nil {
 		return Key{}, secret.String{}, err
 	}
+	g.mintedBy = minter(caller)
 	var (
 		key   Key
 		plain secret.String
@@ -110,6 +118,9 @@ func (s *Keys) Mint(ctx context.Context, caller *Principal, by audit.By, d Draft
 	return key, plain, err
 }
 
+// minter returns the person for whom a caller creates a key.
+func minter(caller *Principal) id.Person { return cmp.Or(caller.Key.Person, caller.Key.MintedBy) }
+
 // Issue creates a key for an operator, in the caller's transaction. Its only bound is the everyday set of scopes.
 func (s *Keys) Issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, d Draft) (Key, secret.String, error) {
 	g, err := resolveGrant(d, scope.Everyday(), Allow{})
@@ -119,10 +130,19 @@ func (s *Keys) Issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By
 	return s.issue(ctx, tx, o, by, d, g)
 }
 
+// IssueTo creates a key for a tool of a member, with the scopes of the member's role, in the caller's transaction. The
+// caller has locked the org.
+func (s *Keys) IssueTo(
+	ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, person id.Person, scopes scope.Set, label string,
+) (Key, secret.String, error) {
+	return s.issue(ctx, tx, o, by, Draft{Label: label}, grant{scopes: scopes, mintedBy: person})
+}
+
 // grant is what a new key may do.
 type grant struct {
-	scopes scope.Set
-	allow  Allow
+	scopes   scope.Set
+	allow    Allow
+	mintedBy id.Person
 }
 
 // resolveGrant checks the draft against what its creator holds, and returns what the new key may do.
@@ -131,8 +151,8 @@ func resolveGrant(d Draft, held scope.Set, within Allow) (grant, error) {
 	if err != nil {
 		return grant{}, err
 	}
-	allow, err := within.narrow(d.Methods, d.Accounts)
-	return grant{scopes, allow}, err
+	allow, err := within.narrow(d.Methods, d.Accounts, d.Networks)
+	return grant{scopes: scopes, allow: allow}, err
 }
 
 func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, d Draft, g grant) (Key, secret.String, error) {
@@ -144,31 +164,36 @@ func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By
 	if err != nil {
 		return Key{}, secret.String{}, err
 	}
-	if o.Limits.MaxKeys >= 0 && int(live) >= o.Limits.MaxKeys {
+	if o.Limits.MaxKeys >= 0 && int(live.Current) >= o.Limits.MaxKeys {
 		return Key{}, secret.String{}, problem.PlanRequired.Newf(
-			"The organisation has %d keys, as many as its plan allows. Revoke one first.", live).
+			"The organisation has %d keys, as many as its plan allows. Revoke one first.", live.Current).
 			With("feature", "maxKeys").With("plan", o.Plan)
 	}
 	if d.ExpiresAt != nil {
 		end := d.ExpiresAt.UTC().Truncate(time.Microsecond)
 		d.ExpiresAt = &end
 	}
+	key, plain, err := s.create(ctx, tx, o, by, Key{
+		Label: d.Label, Scopes: g.scopes, Allow: g.allow, CreatedAt: now, ExpiresAt: d.ExpiresAt, MintedBy: g.mintedBy,
+	})
+	if err != nil {
+		return Key{}, secret.String{}, err
+	}
+	return key, plain, s.deps.Audit.Record(ctx, tx, o.ID, by, string(key.ID), mintChanges(key))
+}
+
+// create stores a new secret key with these rights and adds its event. It writes no audit entry.
+func (s *Keys) create(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, key Key) (Key, secret.String, error) {
 	plain, h, hint, err := newToken(o.Environment)
 	if err != nil {
 		return Key{}, secret.String{}, err
 	}
-	key := Key{
-		ID: id.New[id.Key](), Kind: KindSecret, Label: d.Label, Hint: hint, Scopes: g.scopes, Allow: g.allow, CreatedAt: now, ExpiresAt: d.ExpiresAt,
-	}
+	key.ID, key.Kind, key.Hint = id.New[id.Key](), KindSecret, hint
 	if err := insert(ctx, tx, o.ID, key, h); err != nil {
 		return Key{}, secret.String{}, err
 	}
-	if err := s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: o.ID, Data: contract.KeyCreated{
-		ID: key.ID, Label: key.Label, Scopes: key.Scopes.Names(), By: by.Actor(),
-	}}); err != nil {
-		return Key{}, secret.String{}, err
-	}
-	return key, plain, s.deps.Audit.Record(ctx, tx, o.ID, by, string(key.ID), mintChanges(key))
+	created := contract.KeyCreated{ID: key.ID, Label: key.Label, Scopes: key.Scopes.Names(), By: by.Actor()}
+	return key, plain, s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: o.ID, Data: created})
 }
 
 // mintChanges returns the audit log's record of a new key.
@@ -182,6 +207,9 @@ func mintChanges(key Key) audit.Changes {
 	}
 	if key.Allow.Accounts != nil {
 		changes["accountIds"] = audit.Change{To: key.Allow.Accounts}
+	}
+	if key.Allow.Networks != nil {
+		changes["allowedIps"] = audit.Change{To: networkTexts(key.Allow.Networks)}
 	}
 	return changes
 }
@@ -205,7 +233,8 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 	owner := caller.Org.ID
 	var committed func(context.Context)
 	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
-		label, err := revoke(ctx, tx, owner, key, s.deps.Now())
+		committed = nil // the transaction may be repeated
+		label, err := s.revokeOne(ctx, tx, by, owner, key)
 		if errors.Is(err, errUnchanged) {
 			return nil // already revoked
 		}
@@ -213,10 +242,6 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 			return err
 		}
 		if committed, err = s.deps.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
-			return err
-		}
-		revoked := contract.KeyRevoked{ID: key, Label: label, By: by.Actor()}
-		if err := s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Data: revoked}); err != nil {
 			return err
 		}
 		return s.deps.Audit.Record(ctx, tx, owner, by, string(key), audit.Changes{
@@ -232,13 +257,39 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 	return nil
 }
 
+// revokeOne revokes a key, adds its event, and returns its label. It returns errUnchanged if the key was revoked already.
+func (s *Keys) revokeOne(ctx context.Context, tx postgres.Tx, by audit.By, owner id.Org, key id.Key) (string, error) {
+	label, err := revoke(ctx, tx, owner, key, s.deps.Now())
+	if err != nil {
+		return "", err
+	}
+	revoked := contract.KeyRevoked{ID: key, Label: label, By: by.Actor()}
+	return label, s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Data: revoked})
+}
+
 // resolveScopes parses the scopes of a new key, or takes the default set if names is nil, and checks that the creator
 // holds all of them.
 func resolveScopes(names []string, held scope.Set) (scope.Set, error) {
-	var set scope.Set
-	if names == nil {
-		set = scope.Everyday()
+	set := scope.Everyday()
+	if names != nil {
+		var err error
+		if set, err = parseScopes(names, "leave it out for the default set"); err != nil {
+			return 0, err
+		}
 	}
+	if lacking := set.Without(held).Names(); len(lacking) > 0 {
+		detail := "The calling key does not hold " + strings.Join(lacking, ", ") + ", so it cannot give it to another key."
+		if names == nil {
+			detail += " A request without scopes asks for the default set; name the scopes that you need."
+		}
+		return 0, problem.ScopeEscalation.New(detail).With("missingScope", lacking[0])
+	}
+	return set, nil
+}
+
+// parseScopes parses names of scopes. omitting says what happens if the caller names none.
+func parseScopes(names []string, omitting string) (scope.Set, error) {
+	var set scope.Set
 	bad := problem.ValidationFailed.New("The key cannot have these scopes.")
 	for i, name := range names {
 		s, err := scope.Parse(name)
@@ -251,18 +302,11 @@ func resolveScopes(names []string, held scope.Set) (scope.Set, error) {
 			set |= scope.Of(s)
 		}
 	}
-	if names != nil && len(names) == 0 {
-		bad.At("/scopes", "minItems", "must name at least one scope; leave it out for the default set")
+	if len(names) == 0 {
+		bad.At("/scopes", "minItems", "must name at least one scope; "+omitting)
 	}
 	if len(bad.Fields) > 0 {
 		return 0, bad
-	}
-	if lacking := set.Without(held).Names(); len(lacking) > 0 {
-		detail := "The calling key does not hold " + strings.Join(lacking, ", ") + ", so it cannot give it to another key."
-		if names == nil {
-			detail += " A request without scopes asks for the default set; name the scopes that you need."
-		}
-		return 0, problem.ScopeEscalation.New(detail).With("missingScope", lacking[0])
 	}
 	return set, nil
 }

@@ -1,6 +1,6 @@
 -- name: Insert :exec
-INSERT INTO api_key (org_id, id, hash, hint, label, scopes, methods, account_ids, created_at, expires_at)
-VALUES (@org_id, @id, @hash, @hint, @label, @scopes, @methods, @account_ids, @created_at, @expires_at);
+INSERT INTO api_key (org_id, id, hash, hint, label, scopes, methods, account_ids, allowed_ips, created_at, expires_at, minted_by)
+VALUES (@org_id, @id, @hash, @hint, @label, @scopes, @methods, @account_ids, @allowed_ips, @created_at, @expires_at, @minted_by);
 
 -- name: ByHash :one
 -- tenant: the hash of the secret is the proof of which org calls
@@ -13,13 +13,32 @@ SELECT * FROM api_key WHERE org_id = @org_id AND id = @id;
 SELECT * FROM api_key WHERE org_id = @org_id AND kind = 'secret' ORDER BY id;
 
 -- name: CountLive :one
-SELECT count(*) FROM api_key
+-- Keys that were replaced are counted apart.
+SELECT count(*) FILTER (WHERE replaced_by = '') AS current, count(*) FILTER (WHERE replaced_by <> '') AS replaced FROM api_key
 WHERE org_id = @org_id AND kind = 'secret' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > @now);
+
+-- name: Lock :one
+SELECT * FROM api_key WHERE org_id = @org_id AND id = @id AND kind = 'secret' FOR UPDATE;
+
+-- name: Update :exec
+UPDATE api_key SET label = @label, scopes = @scopes, methods = @methods, account_ids = @account_ids, allowed_ips = @allowed_ips, expires_at = @expires_at
+WHERE org_id = @org_id AND id = @id AND kind = 'secret';
+
+-- name: Replace :one
+-- The overlap begins at the database's time, and does not prolong the key.
+UPDATE api_key SET replaced_by = @replaced_by, expires_at = least(expires_at, statement_timestamp() + make_interval(secs => @overlap_sec::int))
+WHERE org_id = @org_id AND id = @id AND kind = 'secret'
+RETURNING expires_at;
 
 -- name: Revoke :one
 UPDATE api_key SET revoked_at = @now
 WHERE org_id = @org_id AND id = @id AND kind = 'secret' AND revoked_at IS NULL
 RETURNING label;
+
+-- name: Minted :many
+SELECT * FROM api_key
+WHERE org_id = @org_id AND minted_by = @minted_by AND kind = 'secret' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > @now)
+ORDER BY id;
 
 -- name: Exists :one
 SELECT EXISTS (SELECT 1 FROM api_key WHERE org_id = @org_id AND id = @id AND kind = 'secret');

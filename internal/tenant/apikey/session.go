@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -12,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey/internal/db"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
 // Kind is the kind of a key.
@@ -95,6 +97,29 @@ func (s *Keys) ChangeScopes(ctx context.Context, tx postgres.Tx, owner id.Org, p
 func (s *Keys) RevokePerson(ctx context.Context, tx postgres.Tx, owner id.Org, person id.Person) error {
 	now := s.deps.Now()
 	return db.New(tx).RevokeOfPerson(ctx, db.RevokeOfPersonParams{OrgID: owner, PersonID: person, Now: &now})
+}
+
+// MintedBy returns the valid secret keys that a person has created, directly or through other keys, oldest first.
+func (s *Keys) MintedBy(ctx context.Context, tx postgres.Tx, owner id.Org, person id.Person) ([]Key, error) {
+	now := s.deps.Now()
+	rows, err := db.New(tx).Minted(ctx, db.MintedParams{OrgID: owner, MintedBy: person, Now: &now})
+	return postgres.Convert(rows, fromRow), err
+}
+
+// RevokeMinted revokes the keys that MintedBy returns, except for one, and returns them. The caller must advance the
+// org's epoch and write the audit entry.
+func (s *Keys) RevokeMinted(ctx context.Context, tx postgres.Tx, by audit.By, owner id.Org, person id.Person, except id.Key) ([]Key, error) {
+	minted, err := s.MintedBy(ctx, tx, owner, person)
+	if err != nil {
+		return nil, err
+	}
+	minted = slices.DeleteFunc(minted, func(k Key) bool { return k.ID == except })
+	for _, k := range minted {
+		if _, err := s.revokeOne(ctx, tx, by, owner, k.ID); err != nil {
+			return nil, err
+		}
+	}
+	return minted, nil
 }
 
 // SessionOrgs returns the orgs in which a browser has a key, sorted by id.

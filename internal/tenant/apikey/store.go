@@ -18,7 +18,25 @@ func insert(ctx context.Context, tx postgres.Tx, org id.Org, k Key, h hash) erro
 	return db.New(tx).Insert(ctx, db.InsertParams{
 		OrgID: org, ID: k.ID, Hash: h[:], Hint: k.Hint, Label: k.Label, Scopes: k.Scopes.Names(),
 		Methods: postgres.Convert(k.Allow.Methods, Patterns.Strings), AccountIds: id.Texts(k.Allow.Accounts),
-		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt,
+		AllowedIps: networkTexts(k.Allow.Networks), CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, MintedBy: k.MintedBy,
+	})
+}
+
+// lock reads a secret key and locks it until the transaction ends. It returns the problem key-not-found if the org has
+// no such key.
+func lock(ctx context.Context, tx postgres.Tx, org id.Org, key id.Key) (Key, error) {
+	row, err := db.New(tx).Lock(ctx, db.LockParams{OrgID: org, ID: key})
+	if errors.Is(err, postgres.ErrNoRows) {
+		return Key{}, notFound()
+	}
+	return fromRow(row), err
+}
+
+// update writes what Update can change.
+func update(ctx context.Context, tx postgres.Tx, org id.Org, k Key) error {
+	return db.New(tx).Update(ctx, db.UpdateParams{
+		OrgID: org, ID: k.ID, Label: k.Label, Scopes: k.Scopes.Names(), Methods: postgres.Convert(k.Allow.Methods, Patterns.Strings),
+		AccountIds: id.Texts(k.Allow.Accounts), AllowedIps: networkTexts(k.Allow.Networks), ExpiresAt: k.ExpiresAt,
 	})
 }
 
@@ -51,7 +69,9 @@ func fromRow(row db.ApiKey) Key {
 		ID: row.ID, Kind: Kind(row.Kind), Session: row.SessionID, Person: row.PersonID, Label: row.Label, Hint: row.Hint,
 		Scopes: scope.FromNames(row.Scopes), Allow: Allow{Methods: parseStored(row.Methods)},
 		CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt, LastUsedAt: row.LastUsedAt,
+		ReplacedBy: row.ReplacedBy, MintedBy: row.MintedBy,
 	}
+	key.Allow.Networks = parseStoredNetworks(row.AllowedIps)
 	if row.AccountIds != nil {
 		key.Allow.Accounts = postgres.Convert(row.AccountIds, func(one string) id.Account { return id.Account(one) })
 	}

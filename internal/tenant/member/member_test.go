@@ -143,7 +143,7 @@ func (f *fixture) tryChange(t *testing.T, owner id.Org, caller member.Caller, fr
 func (f *fixture) tryRemoval(t *testing.T, owner id.Org, caller member.Caller, role member.Role, want string) {
 	t.Helper()
 	who := f.join(t, owner, fmt.Sprintf("gone-%s@acme.test", role), role)
-	if err := f.members.Remove(t.Context(), by, owner, caller, string(who.Person.ID)); code(err) != want {
+	if _, err := f.members.Remove(t.Context(), by, owner, caller, string(who.Person.ID)); code(err) != want {
 		t.Errorf("remove a %s: %v, want %q", role, err, want)
 	}
 	if _, refused := f.identify(t, who, owner); (refused == "") != (want != "") {
@@ -158,7 +158,7 @@ func TestLastOwnerCannotBeRemovedOrChanged(t *testing.T) {
 	f := newFixture(t)
 	owner := f.org(t)
 	ada := f.join(t, owner, "ada@acme.test", member.Owner)
-	if err := f.members.Remove(t.Context(), by, owner, ada.caller(), string(ada.Person.ID)); code(err) != "last-owner" {
+	if _, err := f.members.Remove(t.Context(), by, owner, ada.caller(), string(ada.Person.ID)); code(err) != "last-owner" {
 		t.Errorf("removed: %v", err)
 	}
 	if _, err := f.members.SetRole(t.Context(), by, owner, operator, string(ada.Person.ID), "admin"); code(err) != "last-owner" {
@@ -169,7 +169,7 @@ func TestLastOwnerCannotBeRemovedOrChanged(t *testing.T) {
 	errs := make([]error, 2)
 	for i, pair := range [][2]browser{{ada, bob}, {bob, ada}} {
 		wait.Go(func() {
-			errs[i] = f.members.Remove(t.Context(), by, owner, pair[0].caller(), string(pair[1].Person.ID))
+			_, errs[i] = f.members.Remove(t.Context(), by, owner, pair[0].caller(), string(pair[1].Person.ID))
 		})
 	}
 	wait.Wait()

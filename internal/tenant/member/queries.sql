@@ -213,3 +213,36 @@ SELECT access_id FROM browser_session WHERE id = @id;
 -- name: TrimAccess :exec
 -- tenant: expired rows of all organisations
 DELETE FROM support_access WHERE expires_at < now() - interval '90 days';
+
+-- name: AddDevice :execrows
+-- tenant: a tool asks before anyone has said for which org
+INSERT INTO device_grant (hash, user_hash, machine, address, created_at, expires_at, interval_sec)
+VALUES (@hash, @user_hash, @machine, @address, now(), now() + make_interval(secs => @ttl_sec::int), @interval_sec)
+ON CONFLICT (user_hash) DO NOTHING;
+
+-- name: TrimDevices :exec
+-- tenant: they are over, for whatever org they were
+DELETE FROM device_grant WHERE expires_at < now() - interval '1 hour';
+
+-- name: DeviceByUserCode :one
+-- tenant: the code is the proof, and no org has approved it yet
+SELECT * FROM device_grant WHERE user_hash = @user_hash AND expires_at > now() AND decision = '';
+
+-- name: DecideDevice :execrows
+-- tenant: the code is the proof, and no org has approved it yet
+UPDATE device_grant SET decision = @decision, person_id = @person_id, approved_org = @approved_org
+WHERE user_hash = @user_hash AND expires_at > now() AND decision = '';
+
+-- name: LockDevice :one
+-- tenant: the hash of the tool's code is the proof
+SELECT machine, decision, person_id, approved_org, expires_at <= now() AS expired,
+    coalesce(polled_at > now() - make_interval(secs => interval_sec), false)::bool AS early
+FROM device_grant WHERE hash = @hash FOR UPDATE;
+
+-- name: PollDevice :exec
+-- tenant: the hash of the tool's code is the proof
+UPDATE device_grant SET polled_at = now(), interval_sec = least(interval_sec + @more_sec::int, 60) WHERE hash = @hash;
+
+-- name: DropDevice :exec
+-- tenant: the hash of the tool's code is the proof
+DELETE FROM device_grant WHERE hash = @hash;

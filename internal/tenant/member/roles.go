@@ -50,7 +50,7 @@ func ParseRole(text string) (Role, error) {
 type Caller struct {
 	Person id.Person
 	Scopes scope.Set
-	// Limited is true for a key that is limited to certain accounts or methods.
+	// Limited is true for a key that is limited to certain accounts, methods or networks.
 	Limited bool
 	// Operator gives the rights of an owner. With Again, an operator can also invite the address of an existing member,
 	// because the identity provider now reports that person under another identity.
@@ -73,7 +73,7 @@ func (a actor) checkMayGive(role Role) error {
 	}
 	if a.limited {
 		return problem.ScopeEscalation.New(
-			"The calling key is limited to certain accounts or methods. Such a key cannot add or change members.")
+			"The calling key is limited to certain accounts, methods or networks. Such a key cannot add or change members.")
 	}
 	if lacking := role.Scopes().Without(a.scopes).Names(); len(lacking) > 0 {
 		return problem.ScopeEscalation.Newf("The role %s has %s, which the caller does not hold.", role, strings.Join(lacking, ", ")).

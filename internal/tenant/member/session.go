@@ -501,12 +501,13 @@ func (s *Members) End(ctx context.Context, by audit.By, owner id.Org, of id.Pers
 	})
 }
 
-// Trim deletes expired invitations and offers, requests for access that ended 90 days ago, and sessions whose latest end is
+// Trim deletes expired invitations, offers and codes of tools, requests for access that ended 90 days ago, and sessions whose latest end is
 // more than the retention period ago.
 func (s *Members) Trim(ctx context.Context) error {
 	q, now := db.New(s.deps.DB), s.deps.Now()
 	before := now.Add(-retention)
 	return errors.Join(
-		q.TrimSessions(ctx, before), q.TrimInvitations(ctx, now), q.TrimOffers(ctx, now), q.TrimAccess(ctx), s.deps.Keys.TrimSessions(ctx, before),
+		q.TrimSessions(ctx, before), q.TrimInvitations(ctx, now), q.TrimOffers(ctx, now), q.TrimAccess(ctx), q.TrimDevices(ctx),
+		s.deps.Keys.TrimSessions(ctx, before),
 	)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member/internal/db"
 )
@@ -170,9 +171,11 @@ func (s *Members) SetRole(ctx context.Context, by audit.By, owner id.Org, caller
 }
 
 // Remove removes a member from an org. Every node rejects calls by the member's browsers in that org that start after
-// Remove has returned. Keys that the member has minted stay valid, because they belong to the org.
-func (s *Members) Remove(ctx context.Context, by audit.By, owner id.Org, caller Caller, person string) error {
-	return s.changeMember(ctx, owner, caller, person, "", func(tx postgres.Tx, who id.Person, old Role) error {
+// Remove has returned. Keys that the member has minted stay valid, because they belong to the org; Remove returns them, so
+// that they can be revoked with RevokeKeys.
+func (s *Members) Remove(ctx context.Context, by audit.By, owner id.Org, caller Caller, person string) ([]apikey.Key, error) {
+	var minted []apikey.Key
+	err := s.changeMember(ctx, owner, caller, person, "", func(tx postgres.Tx, who id.Person, old Role) error {
 		before, err := getMember(ctx, tx, owner, who)
 		if err != nil {
 			return err
@@ -183,8 +186,52 @@ func (s *Members) Remove(ctx context.Context, by audit.By, owner id.Org, caller 
 		if err := s.deps.Keys.RevokePerson(ctx, tx, owner, who); err != nil {
 			return err
 		}
-		return s.deps.Audit.Record(ctx, tx, owner, by, string(who), audit.Changes{"role": {From: old}, "email": {From: before.Email}})
+		if minted, err = s.deps.Keys.MintedBy(ctx, tx, owner, who); err != nil {
+			return err
+		}
+		changes := audit.Changes{"role": {From: old}, "email": {From: before.Email}}
+		if len(minted) > 0 {
+			changes["keysLeft"] = audit.Change{To: postgres.Convert(minted, func(k apikey.Key) id.Key { return k.ID })}
+		}
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(who), changes)
 	})
+	return minted, err
+}
+
+// RevokeKeys revokes all valid keys that a person has minted in an org, directly or through other keys, and returns them.
+// The person may have left. except is the calling key, which cannot revoke itself; empty for a browser.
+func (s *Members) RevokeKeys(ctx context.Context, by audit.By, owner id.Org, person string, except id.Key) ([]apikey.Key, error) {
+	who, err := id.Parse[id.Person](person)
+	if err != nil {
+		return nil, memberNotFound()
+	}
+	var (
+		revoked   []apikey.Key
+		committed func(context.Context)
+	)
+	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
+		committed = nil // the transaction may be repeated
+		if _, err := s.deps.Orgs.Lock(ctx, tx, owner); err != nil {
+			return err
+		}
+		var err error
+		if revoked, err = s.deps.Keys.RevokeMinted(ctx, tx, by, owner, who, except); err != nil {
+			return err
+		}
+		if len(revoked) == 0 {
+			if _, err := getMember(ctx, tx, owner, who); err != nil {
+				return err
+			}
+		} else if committed, err = s.deps.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
+			return err
+		}
+		ids := postgres.Convert(revoked, func(k apikey.Key) id.Key { return k.ID })
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(who), audit.Changes{"keys": {From: ids}})
+	})
+	if err == nil && committed != nil {
+		committed(ctx)
+	}
+	return revoked, err
 }
 
 // changeMember locks the team and the member, checks that the caller may give the member the role to (empty for a

@@ -1015,6 +1015,24 @@ export interface paths {
         delete: operations["revokeKey"];
         options?: never;
         head?: never;
+        /** Change a key */
+        patch: operations["updateKey"];
+        trace?: never;
+    };
+    "/v1/me/keys/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Rotate a key */
+        post: operations["rotateKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
         patch?: never;
         trace?: never;
     };
@@ -1187,6 +1205,23 @@ export interface paths {
         head?: never;
         /** Change a member's role */
         patch: operations["updateMember"];
+        trace?: never;
+    };
+    "/v1/org/members/{id}/revoke-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Revoke the keys of a member */
+        post: operations["revokeMemberKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/org/restore": {
@@ -2217,6 +2252,7 @@ export interface components {
         };
         IdentityKey: {
             accountIds?: string[];
+            allowedIps?: string[];
             createdAt: string;
             id: string;
             inheritedMethods?: string[][];
@@ -2307,7 +2343,9 @@ export interface components {
         };
         Key: {
             accountIds?: string[];
+            allowedIps?: string[];
             createdAt: string;
+            createdBy?: string;
             current: boolean;
             expiresAt?: string;
             hint: string;
@@ -2316,6 +2354,7 @@ export interface components {
             label: string;
             lastUsedAt: string | null;
             methods?: string[];
+            replacedBy?: string;
             revokedAt?: string;
             scopes: string[];
         };
@@ -2470,8 +2509,17 @@ export interface components {
             role: "owner" | "admin" | "developer" | "support";
             you: boolean;
         };
+        MemberKey: {
+            id: string;
+            label: string;
+        };
+        MemberKeysRevoked: {
+            id: string;
+            revoked: components["schemas"]["MemberKey"][];
+        };
         MemberRemoved: {
             id: string;
+            keys: components["schemas"]["MemberKey"][];
             removed: boolean;
         };
         MemberResponse: {
@@ -2548,6 +2596,7 @@ export interface components {
         };
         MintKeyRequest: {
             accountIds?: string[];
+            allowedIps?: string[];
             expiresAt?: string;
             label: string;
             methods?: string[];
@@ -2555,6 +2604,7 @@ export interface components {
         };
         MintedKey: {
             accountIds?: string[];
+            allowedIps?: string[];
             createdAt: string;
             expiresAt?: string;
             id: string;
@@ -2672,6 +2722,10 @@ export interface components {
             ok: boolean;
             region: string;
         };
+        ReplacedKey: {
+            endsAt: string;
+            id: string;
+        };
         Replay: {
             from: string;
             id: string;
@@ -2690,8 +2744,24 @@ export interface components {
         ResumeWebhookRequest: {
             from?: string;
         };
+        RotateKeyRequest: {
+            overlapSec?: number;
+        };
         RotateWebhookSecretRequest: {
             overlapSec?: number;
+        };
+        RotatedKey: {
+            accountIds?: string[];
+            allowedIps?: string[];
+            createdAt: string;
+            expiresAt?: string;
+            id: string;
+            inheritedMethods?: string[][];
+            key: string;
+            label: string;
+            methods?: string[];
+            replaces: components["schemas"]["ReplacedKey"];
+            scopes: string[];
         };
         SandboxAccepted: {
             accepted: boolean;
@@ -2818,6 +2888,14 @@ export interface components {
             /** @enum {string} */
             proxyCountry?: "us" | "uk";
             rememberCredentials?: boolean;
+        };
+        UpdateKeyRequest: {
+            accountIds?: string[] | null;
+            allowedIps?: string[] | null;
+            expiresAt?: string | null;
+            label?: string;
+            methods?: string[] | null;
+            scopes?: string[];
         };
         UpdateMeRequest: {
             contactEmail?: string;
@@ -4845,6 +4923,60 @@ export interface operations {
             };
         };
     };
+    updateKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateKeyRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Key"];
+                };
+            };
+        };
+    };
+    rotateKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RotateKeyRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RotatedKey"];
+                };
+            };
+        };
+    };
     listBrowserSessions: {
         parameters: {
             query?: never;
@@ -5082,6 +5214,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MemberResponse"];
+                };
+            };
+        };
+    };
+    revokeMemberKeys: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberKeysRevoked"];
                 };
             };
         };

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from .._core import RequestOptions
-    from ..params import KeysCreateParams
-    from ..types import KeyList, KeyRevoked, MintedKey
+    from ..params import KeysCreateParams, KeysRotateParams, KeysUpdateParams
+    from ..types import Key, KeyList, KeyRevoked, MintedKey, RotatedKey
 
 
 class KeysGroup(Group):
@@ -28,6 +28,8 @@ class KeysGroup(Group):
 
         Arguments:
             account_ids: The accounts that the key may use. Default: all that the calling key may use.
+            allowed_ips: The networks from which the key may be used, in CIDR notation. Default: those of the calling
+                key.
             expires_at: Default: the key does not expire.
             label (required): What the key is for.
             methods: Methods that the key may call: resource.method, resource.*, * or sensitive. A leading ! denies,
@@ -54,3 +56,40 @@ class KeysGroup(Group):
         the month, but towards a separate limit of 60 such calls a minute per organisation.
         """
         return self._change("DELETE", f"/v1/me/keys/{path_segment(key_id)}", options=options)
+
+    def rotate(
+        self, key_id: str, *, options: RequestOptions | None = None, **params: Unpack[KeysRotateParams]
+    ) -> RotatedKey:
+        """Rotate a key.
+
+        Creates a key with the label, rights and end of another one, which works on until the overlap is over. The
+        caller must have all rights of the key. A key can rotate itself.
+
+        Needs the scope `me:write`.
+
+        Arguments:
+            overlap_sec: How long the old key works beside the new one, in seconds. With 0 it is revoked immediately.
+                Default: 3600.
+        """
+        return self._change("POST", f"/v1/me/keys/{path_segment(key_id)}/rotate", params, key=True, options=options)
+
+    def update(self, key_id: str, *, options: RequestOptions | None = None, **params: Unpack[KeysUpdateParams]) -> Key:
+        """Change a key.
+
+        Omitted fields stay unchanged. The change holds for calls that start after the response, on every server, and
+        open streams of the key end or continue with it. A key can never be given more than the caller has.
+
+        Needs the scope `me:write`.
+
+        Arguments:
+            account_ids: The accounts that the key may use, among those that the calling key may use; null for no
+                limit of its own.
+            allowed_ips: The networks from which the key may be used, in CIDR notation, within those of the calling
+                key; null for no limit of its own.
+            expires_at: When the key ends; null for never. Not later than the end of the calling key.
+            label: What the key is for.
+            methods: Methods that the key may call, within what the calling key may call; null for no limit of its
+                own.
+            scopes: Some of the scopes that the key has. Scopes can only be taken away.
+        """
+        return self._change("PATCH", f"/v1/me/keys/{path_segment(key_id)}", params, options=options)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         InvitationSent,
         InvitationWithdrawn,
         Member,
+        MemberKeysRevoked,
         MemberRemoved,
         SupportAccessList,
         Team,
@@ -88,12 +89,23 @@ class TeamGroup(Group):
         """Remove a member.
 
         Calls from the member's browsers that start after the response are refused on every server. Keys that the
-        member created belong to the organisation and stay. A caller cannot grant a role with more rights than their
-        own. Only owners can add, change or remove owners.
+        member created belong to the organisation and stay: `keys` and the audit entry name them. A caller cannot
+        grant a role with more rights than their own. Only owners can add, change or remove owners.
 
         Needs the scope `me:write`.
         """
         return self._change("DELETE", f"/v1/org/members/{path_segment(member_id)}", options=options)
+
+    def revoke_keys(self, member_id: str, *, options: RequestOptions | None = None) -> MemberKeysRevoked:
+        """Revoke the keys of a member.
+
+        Revokes all keys that a member, or a person who has left, created directly or with other keys. The calling
+        key is not revoked. Calls that start after the response are refused on every server.
+
+        Needs the scope `me:write`. It works when the quotas are used up: it counts towards neither the minute nor
+        the month, but towards a separate limit of 60 such calls a minute per organisation.
+        """
+        return self._change("POST", f"/v1/org/members/{path_segment(member_id)}/revoke-keys", key=True, options=options)
 
     def update_member(
         self, member_id: str, *, options: RequestOptions | None = None, **params: Unpack[TeamUpdateMemberParams]

@@ -1170,6 +1170,8 @@ export interface Identity {
 export interface IdentityKey {
   /** The accounts that the key may use. Absent if it may use all. */
   accountIds?: string[];
+  /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
+  allowedIps?: string[];
   /** When the key was created. */
   createdAt: string;
   /** The id of the key. */
@@ -1312,8 +1314,15 @@ export interface JobResult {
 export interface Key {
   /** The accounts that the key may use. Absent if it may use all. */
   accountIds?: string[];
+  /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
+  allowedIps?: string[];
   /** When the key was created. */
   createdAt: string;
+  /**
+   * The person who created it, directly or with another key, as GET /v1/org/members lists them. Absent for a key of the
+   * operators.
+   */
+  createdBy?: string;
   /** True for the key that makes this call. */
   current: boolean;
   /** When the key stops working; null if it does not expire. */
@@ -1330,6 +1339,8 @@ export interface Key {
   lastUsedAt: string | null;
   /** Patterns of the SDK methods that the key may call. Absent if it may call all. */
   methods?: string[];
+  /** The key that replaced it in a rotation. Absent if none did. */
+  replacedBy?: string;
   /** When the key was revoked; null if it was not. */
   revokedAt?: string;
   /** What the key may do. */
@@ -1879,10 +1890,28 @@ export interface Member {
   you: boolean;
 }
 
+/** A key that a member created. */
+export interface MemberKey {
+  /** The id of the key. */
+  id: string;
+  /** The name of the key. */
+  label: string;
+}
+
+/** The result of revoking the keys of a member. */
+export interface MemberKeysRevoked {
+  /** The member's id. */
+  id: string;
+  /** The keys that were revoked. */
+  revoked: MemberKey[];
+}
+
 /** The result of removing a member. */
 export interface MemberRemoved {
   /** The id of the member. */
   id: string;
+  /** Keys that the member created, directly or with other keys, and that still work. */
+  keys: MemberKey[];
   /** True: the member no longer belongs to the organisation. */
   removed: boolean;
 }
@@ -2001,6 +2030,8 @@ export interface MethodInfo {
 export interface MintedKey {
   /** The accounts that the key may use. Absent if it may use all. */
   accountIds?: string[];
+  /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
+  allowedIps?: string[];
   /** When the key was created. */
   createdAt: string;
   /** When the key stops working; null if it does not expire. */
@@ -2638,6 +2669,14 @@ export interface RemovedResult {
   removed: boolean;
 }
 
+/** The key that was replaced. */
+export interface ReplacedKey {
+  /** When it stops working. */
+  endsAt: string;
+  /** The id of the key. */
+  id: string;
+}
+
 /** A range of events that is resent. */
 export interface Replay {
   /** The first event of the range, before the filter. */
@@ -2661,6 +2700,32 @@ export interface RestrictedResult {
 /** The confirmation of a call. */
 export interface RevokedResult {
   revoked: boolean;
+}
+
+/** The key that replaces another one. Its secret is shown only once. */
+export interface RotatedKey {
+  /** The accounts that the key may use. Absent if it may use all. */
+  accountIds?: string[];
+  /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
+  allowedIps?: string[];
+  /** When the key was created. */
+  createdAt: string;
+  /** When the key stops working; absent if it does not expire. */
+  expiresAt?: string;
+  /** The id of the key. */
+  id: string;
+  /** The lists of the keys from which this key was created. They apply as well. */
+  inheritedMethods?: string[][];
+  /** The key itself. It is shown only once; store it now. */
+  key: string;
+  /** The name of the key. */
+  label: string;
+  /** Patterns of the SDK methods that the key may call. Absent if it may call all. */
+  methods?: string[];
+  /** The key that it replaces. */
+  replaces: ReplacedKey;
+  /** What the key may do. */
+  scopes: string[];
 }
 
 /** The confirmation that the sandbox accepted the request. */

@@ -10,7 +10,7 @@ import (
 
 // initialisms are words with a fixed spelling in Go names.
 var initialisms = map[string]string{
-	"id": "ID", "ids": "IDs", "url": "URL", "urls": "URLs", "ip": "IP", "qr": "QR", "api": "API", "sdk": "SDK", "otp": "OTP",
+	"id": "ID", "ids": "IDs", "url": "URL", "urls": "URLs", "ip": "IP", "ips": "IPs", "qr": "QR", "api": "API", "sdk": "SDK", "otp": "OTP",
 	"sms": "SMS", "csv": "CSV", "json": "JSON", "sha256": "SHA256", "etag": "ETag", "ts": "TS",
 }
 

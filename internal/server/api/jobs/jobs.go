@@ -148,12 +148,12 @@ func Routes(t *endpoint.Table, d Deps) {
 	endpoint.Written(t, endpoint.Operation{
 		ID: "putJobItems", Method: http.MethodPut, Path: "/v1/jobs/{id}/items", Tag: tag, Status: http.StatusOK, Takes: []string{ndjson}, Timeout: uploadTimeout,
 		Scope: scope.SDKCall, Quota: admission.Plain, Audit: "job.items", Answer: jobBody{}, Repeatable: true,
-		Example:  `{"accountId": "acct_01j9zq4c8wfx2v7t5n3b6m1k0r", "args": {"chatId": "3438267820000000001", "text": "Thank you!"}}`,
+		Example: `{"accountId": "acct_01j9zq4c8wfx2v7t5n3b6m1k0r", "args": {"chatId": "3438267820000000001", "text": "Thank you!"}}`,
 		Problems: []problem.Kind{
 			problem.JobNotFound, problem.AccountNotFound, problem.UnsupportedMediaType, problem.PayloadTooLarge, problem.MalformedJSON, problem.ValidationFailed,
 			problem.AccountNotAllowedForKey, problem.MethodNotAllowedForKey,
 		},
-		Summary:  "Upload the items of a job", Description: "Gives a `bulk` job that was started without items up to 100,000 of them, and starts it. " +
+		Summary: "Upload the items of a job", Description: "Gives a `bulk` job that was started without items up to 100,000 of them, and starts it. " +
 			"The body is a line of JSON per item, `{\"accountId\", \"args\"}`, of up to 64 MiB in total. All items are checked first; if one is invalid, none is used. " +
 			"The same upload can be repeated. A job without items is ended after a day.",
 	}, a.putItems)

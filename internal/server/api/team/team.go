@@ -97,10 +97,33 @@ type memberInput struct {
 
 type removedOutput struct {
 	Body struct {
-		_       struct{} `schema:"MemberRemoved" doc:"The result of removing a member."`
-		ID      string   `json:"id" doc:"The id of the member."`
-		Removed bool     `json:"removed" doc:"True: the member no longer belongs to the organisation."`
+		_       struct{}  `schema:"MemberRemoved" doc:"The result of removing a member."`
+		ID      string    `json:"id" doc:"The id of the member."`
+		Removed bool      `json:"removed" doc:"True: the member no longer belongs to the organisation."`
+		Keys    []leftKey `json:"keys" doc:"Keys that the member created, directly or with other keys, and that still work."`
 	}
+}
+
+type leftKey struct {
+	_     struct{} `schema:"MemberKey" doc:"A key that a member created."`
+	ID    string   `json:"id" doc:"The id of the key."`
+	Label string   `json:"label" doc:"The name of the key."`
+}
+
+type revokedKeysOutput struct {
+	Body struct {
+		_       struct{}  `schema:"MemberKeysRevoked" doc:"The result of revoking the keys of a member."`
+		ID      string    `json:"id" doc:"The member's id."`
+		Revoked []leftKey `json:"revoked" doc:"The keys that were revoked."`
+	}
+}
+
+func viewKeys(keys []apikey.Key) []leftKey {
+	views := make([]leftKey, len(keys))
+	for i, k := range keys {
+		views[i] = leftKey{ID: string(k.ID), Label: k.Label}
+	}
+	return views
 }
 
 const tag = "Team"
@@ -138,15 +161,21 @@ func Routes(t *endpoint.Table, members *member.Members, publicURL string) {
 		ID: "removeMember", Method: http.MethodDelete, Path: "/v1/org/members/{id}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.remove", Recent: true, Problems: append(recent, problem.MemberNotFound, problem.LastOwner),
 		Summary: "Remove a member", Description: "Calls from the member's browsers that start after the response are refused on every server. " +
-			"Keys that the member created belong to the organisation and stay. " + rules,
+			"Keys that the member created belong to the organisation and stay: `keys` and the audit entry name them. " + rules,
 	}, a.removeMember)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "revokeMemberKeys", Method: http.MethodPost, Path: "/v1/org/members/{id}/revoke-keys", Tag: tag, Status: http.StatusOK,
+		Scope: scope.MeWrite, Quota: admission.Safety, Audit: "member.revoke_keys", Problems: []problem.Kind{problem.MemberNotFound},
+		Summary: "Revoke the keys of a member", Description: "Revokes all keys that a member, or a person who has left, created directly or with other keys. " +
+			"The calling key is not revoked. Calls that start after the response are refused on every server.",
+	}, a.revokeMemberKeys)
 	a.browserRoutes(t)
 	a.supportRoutes(t)
 }
 
 // teamCaller returns the caller of a change to the team, with the limits of its key.
 func teamCaller(p *apikey.Principal) member.Caller {
-	return member.Caller{Person: p.Key.Person, Scopes: p.Scopes, Limited: p.Key.Allow.Methods != nil || p.Key.Allow.Accounts != nil}
+	return member.Caller{Person: p.Key.Person, Scopes: p.Scopes, Limited: p.Key.Allow.IsLimited()}
 }
 
 func (a *operations) listMembers(ctx context.Context, _ *struct{}) (*teamOutput, error) {
@@ -215,10 +244,22 @@ func (a *operations) updateMember(ctx context.Context, in *roleInput) (*memberOu
 
 func (a *operations) removeMember(ctx context.Context, in *memberInput) (*removedOutput, error) {
 	caller := endpoint.Caller(ctx)
-	if err := a.members.Remove(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.ID); err != nil {
+	left, err := a.members.Remove(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.ID)
+	if err != nil {
 		return nil, err
 	}
 	out := &removedOutput{}
-	out.Body.ID, out.Body.Removed = in.ID, true
+	out.Body.ID, out.Body.Removed, out.Body.Keys = in.ID, true, viewKeys(left)
+	return out, nil
+}
+
+func (a *operations) revokeMemberKeys(ctx context.Context, in *memberInput) (*revokedKeysOutput, error) {
+	caller := endpoint.Caller(ctx)
+	revoked, err := a.members.RevokeKeys(ctx, endpoint.By(ctx), caller.Org.ID, in.ID, caller.Key.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &revokedKeysOutput{}
+	out.Body.ID, out.Body.Revoked = in.ID, viewKeys(revoked)
 	return out, nil
 }

@@ -56,6 +56,16 @@ func (b *Browser) SetSignInAge(t testing.TB, age time.Duration) {
 	must.OK(t, err)
 }
 
+// RestTools lets the tools that wait for a sign-in poll again, as if they had waited.
+func (n *Node) RestTools(t testing.TB) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), n.database.Reveal())
+	must.OK(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), "UPDATE device_grant SET polled_at = polled_at - interval '1 hour'")
+	must.OK(t, err)
+}
+
 // Consent grants the operator with the token access to an organisation for a day, as an owner would.
 func (n *Node) Consent(t testing.TB, org string) {
 	t.Helper()

@@ -57,6 +57,7 @@ export function KeySheet({
               ],
               ['Created', <Time key="c" at={k.createdAt} as="exact" />],
               ['Expires', k.expiresAt ? <Time key="e" at={k.expiresAt} as="exact" /> : 'never'],
+              ...(k.replacedBy ? ([['Replaced by', <Id key="b" id={k.replacedBy} />]] as [string, ReactNode][]) : []),
               ...(k.revokedAt
                 ? ([['Revoked', <Time key="r" at={k.revokedAt} as="exact" />]] as [string, ReactNode][])
                 : []),
@@ -100,6 +101,16 @@ export function KeySheet({
                           {a}
                         </Link>
                       ))}
+                    </span>
+                  ) : (
+                    'all'
+                  ),
+                ],
+                [
+                  'Networks',
+                  k.allowedIps ? (
+                    <span key="n" className="font-mono text-xs break-words">
+                      {k.allowedIps.join(', ')}
                     </span>
                   ) : (
                     'all'

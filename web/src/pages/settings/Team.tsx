@@ -2,7 +2,8 @@ import { useState } from 'react'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { UserPlus } from 'lucide-react'
 import { call, isProblem } from '@/api/client'
-import type { Invitation, Member, Role } from '@/api/types'
+import { keys as queryKeys } from '@/api/hooks'
+import type { Invitation, Member, MemberRemoved, Role } from '@/api/types'
 import { plural } from '@/lib/format'
 import { useSession, useWhyNot } from '@/shell/session'
 import {
@@ -164,6 +165,7 @@ export function Team() {
     },
   ]
 
+  const [left, setLeft] = useState<{ member: Member; keys: NonNullable<MemberRemoved['keys']> } | null>(null)
   const run = async () => {
     if (!asking) return
     if (asking.kind === 'role') {
@@ -171,9 +173,10 @@ export function Team() {
       toast.ok(`${asking.member.email} is now ${label(asking.role).toLowerCase()}`)
       if (asking.member.you) await client.invalidateQueries()
     } else if (asking.kind === 'remove') {
-      await call('DELETE', `/v1/org/members/${encodeURIComponent(asking.member.id)}`)
+      const { keys } = await call<MemberRemoved>('DELETE', `/v1/org/members/${encodeURIComponent(asking.member.id)}`)
       if (asking.member.you) return location.assign('/app/')
       toast.ok(`${asking.member.email} was removed`)
+      if (keys && keys.length > 0) setLeft({ member: asking.member, keys })
     } else {
       await call('DELETE', `/v1/org/invitations/${encodeURIComponent(asking.invitation.id)}`)
       toast.ok('The link no longer works')
@@ -284,11 +287,34 @@ export function Team() {
             {asking.member.you
               ? 'You will be signed out of this organisation immediately.'
               : 'Their browsers will be signed out of this organisation immediately.'}{' '}
-            Keys that they created belong to the organisation and are kept.
+            Keys that {asking.member.you ? 'you' : 'they'} created belong to the organisation and are kept
+            {asking.member.you ? '' : '; next, you can revoke them all'}.
           </p>
         ) : (
           <p>The link for {asking?.kind === 'withdraw' ? asking.invitation.email : 'them'} will no longer work.</p>
         )}
+      </Confirm>
+      <Confirm
+        open={left !== null}
+        onOpenChange={(open) => (open ? undefined : setLeft(null))}
+        title={`Revoke the keys of ${left?.member.name || left?.member.email || ''}?`}
+        action="Revoke all"
+        danger
+        run={async () => {
+          if (!left) return
+          await call('POST', `/v1/org/members/${encodeURIComponent(left.member.id)}/revoke-keys`)
+          toast.ok(`${plural(left.keys.length, 'key')} revoked. Every server now refuses them.`)
+          await client.invalidateQueries({ queryKey: queryKeys.keys })
+        }}
+      >
+        <p>They may still have a copy of these keys. Programs that use them stop working when you revoke them:</p>
+        <ul className="list-disc pl-5">
+          {left?.keys.map((k) => (
+            <li key={k.id} className="break-words">
+              {k.label || k.id}
+            </li>
+          ))}
+        </ul>
       </Confirm>
     </div>
   )

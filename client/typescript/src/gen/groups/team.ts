@@ -7,6 +7,7 @@ import type {
   InvitationSent,
   InvitationWithdrawn,
   Member,
+  MemberKeysRevoked,
   MemberRemoved,
   SupportAccessList,
   Team,
@@ -116,8 +117,8 @@ export class TeamGroup {
    * Remove a member.
    *
    * Calls from the member's browsers that start after the response are refused on every server. Keys that the member
-   * created belong to the organisation and stay. A caller cannot grant a role with more rights than their own. Only
-   * owners can add, change or remove owners.
+   * created belong to the organisation and stay: `keys` and the audit entry name them. A caller cannot grant a role
+   * with more rights than their own. Only owners can add, change or remove owners.
    *
    * Needs the scope `me:write`.
    */
@@ -126,6 +127,26 @@ export class TeamGroup {
       {
         method: "DELETE",
         path: `/v1/org/members/${segment(memberId)}`,
+      },
+      options,
+    );
+  }
+
+  /**
+   * Revoke the keys of a member.
+   *
+   * Revokes all keys that a member, or a person who has left, created directly or with other keys. The calling key is
+   * not revoked. Calls that start after the response are refused on every server.
+   *
+   * Needs the scope `me:write`. It works when the quotas are used up: it counts towards neither the minute nor the
+   * month, but towards a separate limit of 60 such calls a minute per organisation.
+   */
+  revokeKeys(memberId: string, options?: CallOptions): Promise<MemberKeysRevoked> {
+    return this.transport.json<MemberKeysRevoked>(
+      {
+        method: "POST",
+        path: `/v1/org/members/${segment(memberId)}/revoke-keys`,
+        keyed: true,
       },
       options,
     );

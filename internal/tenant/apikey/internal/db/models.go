@@ -26,4 +26,7 @@ type ApiKey struct {
 	SessionID  id.BrowserSession
 	PersonID   id.Person
 	LastUsedAt *time.Time
+	AllowedIps []string
+	ReplacedBy id.Key
+	MintedBy   id.Person
 }

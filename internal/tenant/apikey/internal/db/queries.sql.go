@@ -49,7 +49,7 @@ func (q *Queries) AddSession(ctx context.Context, arg AddSessionParams) (int64, 
 }
 
 const byHash = `-- name: ByHash :one
-SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids, kind, session_id, person_id, last_used_at FROM api_key WHERE hash = $1
+SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids, kind, session_id, person_id, last_used_at, allowed_ips, replaced_by, minted_by FROM api_key WHERE hash = $1
 `
 
 // tenant: the hash of the secret is the proof of which org calls
@@ -72,12 +72,15 @@ func (q *Queries) ByHash(ctx context.Context, hash []byte) (ApiKey, error) {
 		&i.SessionID,
 		&i.PersonID,
 		&i.LastUsedAt,
+		&i.AllowedIps,
+		&i.ReplacedBy,
+		&i.MintedBy,
 	)
 	return i, err
 }
 
 const byID = `-- name: ByID :one
-SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids, kind, session_id, person_id, last_used_at FROM api_key WHERE org_id = $1 AND id = $2
+SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids, kind, session_id, person_id, last_used_at, allowed_ips, replaced_by, minted_by FROM api_key WHERE org_id = $1 AND id = $2
 `
 
 type ByIDParams struct {
@@ -104,12 +107,15 @@ func (q *Queries) ByID(ctx context.Context, arg ByIDParams) (ApiKey, error) {
 		&i.SessionID,
 		&i.PersonID,
 		&i.LastUsedAt,
+		&i.AllowedIps,
+		&i.ReplacedBy,
+		&i.MintedBy,
 	)
 	return i, err
 }
 
 const countLive = `-- name: CountLive :one
-SELECT count(*) FROM api_key
+SELECT count(*) FILTER (WHERE replaced_by = '') AS current, count(*) FILTER (WHERE replaced_by <> '') AS replaced FROM api_key
 WHERE org_id = $1 AND kind = 'secret' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)
 `
 
@@ -118,11 +124,17 @@ type CountLiveParams struct {
 	Now   *time.Time
 }
 
-func (q *Queries) CountLive(ctx context.Context, arg CountLiveParams) (int64, error) {
+type CountLiveRow struct {
+	Current  int64
+	Replaced int64
+}
+
+// Keys that were replaced are counted apart.
+func (q *Queries) CountLive(ctx context.Context, arg CountLiveParams) (CountLiveRow, error) {
 	row := q.db.QueryRow(ctx, countLive, arg.OrgID, arg.Now)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var i CountLiveRow
+	err := row.Scan(&i.Current, &i.Replaced)
+	return i, err
 }
 
 const exists = `-- name: Exists :one
@@ -157,8 +169,8 @@ func (q *Queries) ExtendSession(ctx context.Context, arg ExtendSessionParams) er
 }
 
 const insert = `-- name: Insert :exec
-INSERT INTO api_key (org_id, id, hash, hint, label, scopes, methods, account_ids, created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO api_key (org_id, id, hash, hint, label, scopes, methods, account_ids, allowed_ips, created_at, expires_at, minted_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 `
 
 type InsertParams struct {
@@ -170,8 +182,10 @@ type InsertParams struct {
 	Scopes     []string
 	Methods    [][]string
 	AccountIds []string
+	AllowedIps []string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
+	MintedBy   id.Person
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
@@ -184,14 +198,16 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.Scopes,
 		arg.Methods,
 		arg.AccountIds,
+		arg.AllowedIps,
 		arg.CreatedAt,
 		arg.ExpiresAt,
+		arg.MintedBy,
 	)
 	return err
 }
 
 const list = `-- name: List :many
-SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids, kind, session_id, person_id, last_used_at FROM api_key WHERE org_id = $1 AND kind = 'secret' ORDER BY id
+SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids, kind, session_id, person_id, last_used_at, allowed_ips, replaced_by, minted_by FROM api_key WHERE org_id = $1 AND kind = 'secret' ORDER BY id
 `
 
 func (q *Queries) List(ctx context.Context, orgID id.Org) ([]ApiKey, error) {
@@ -219,6 +235,95 @@ func (q *Queries) List(ctx context.Context, orgID id.Org) ([]ApiKey, error) {
 			&i.SessionID,
 			&i.PersonID,
 			&i.LastUsedAt,
+			&i.AllowedIps,
+			&i.ReplacedBy,
+			&i.MintedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lock = `-- name: Lock :one
+SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids, kind, session_id, person_id, last_used_at, allowed_ips, replaced_by, minted_by FROM api_key WHERE org_id = $1 AND id = $2 AND kind = 'secret' FOR UPDATE
+`
+
+type LockParams struct {
+	OrgID id.Org
+	ID    id.Key
+}
+
+func (q *Queries) Lock(ctx context.Context, arg LockParams) (ApiKey, error) {
+	row := q.db.QueryRow(ctx, lock, arg.OrgID, arg.ID)
+	var i ApiKey
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.Hash,
+		&i.Hint,
+		&i.Label,
+		&i.Scopes,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.RevokedAt,
+		&i.Methods,
+		&i.AccountIds,
+		&i.Kind,
+		&i.SessionID,
+		&i.PersonID,
+		&i.LastUsedAt,
+		&i.AllowedIps,
+		&i.ReplacedBy,
+		&i.MintedBy,
+	)
+	return i, err
+}
+
+const minted = `-- name: Minted :many
+SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids, kind, session_id, person_id, last_used_at, allowed_ips, replaced_by, minted_by FROM api_key
+WHERE org_id = $1 AND minted_by = $2 AND kind = 'secret' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)
+ORDER BY id
+`
+
+type MintedParams struct {
+	OrgID    id.Org
+	MintedBy id.Person
+	Now      *time.Time
+}
+
+func (q *Queries) Minted(ctx context.Context, arg MintedParams) ([]ApiKey, error) {
+	rows, err := q.db.Query(ctx, minted, arg.OrgID, arg.MintedBy, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ApiKey
+	for rows.Next() {
+		var i ApiKey
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.ID,
+			&i.Hash,
+			&i.Hint,
+			&i.Label,
+			&i.Scopes,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.RevokedAt,
+			&i.Methods,
+			&i.AccountIds,
+			&i.Kind,
+			&i.SessionID,
+			&i.PersonID,
+			&i.LastUsedAt,
+			&i.AllowedIps,
+			&i.ReplacedBy,
+			&i.MintedBy,
 		); err != nil {
 			return nil, err
 		}
@@ -280,6 +385,32 @@ func (q *Queries) RenewSession(ctx context.Context, arg RenewSessionParams) (int
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const replace = `-- name: Replace :one
+UPDATE api_key SET replaced_by = $1, expires_at = least(expires_at, statement_timestamp() + make_interval(secs => $2::int))
+WHERE org_id = $3 AND id = $4 AND kind = 'secret'
+RETURNING expires_at
+`
+
+type ReplaceParams struct {
+	ReplacedBy id.Key
+	OverlapSec int32
+	OrgID      id.Org
+	ID         id.Key
+}
+
+// The overlap begins at the database's time, and does not prolong the key.
+func (q *Queries) Replace(ctx context.Context, arg ReplaceParams) (*time.Time, error) {
+	row := q.db.QueryRow(ctx, replace,
+		arg.ReplacedBy,
+		arg.OverlapSec,
+		arg.OrgID,
+		arg.ID,
+	)
+	var expires_at *time.Time
+	err := row.Scan(&expires_at)
+	return expires_at, err
 }
 
 const revoke = `-- name: Revoke :one
@@ -386,6 +517,36 @@ DELETE FROM api_key WHERE kind = 'session' AND expires_at < $1
 // tenant: whoever they belonged to, they are over
 func (q *Queries) TrimSessions(ctx context.Context, before *time.Time) error {
 	_, err := q.db.Exec(ctx, trimSessions, before)
+	return err
+}
+
+const update = `-- name: Update :exec
+UPDATE api_key SET label = $1, scopes = $2, methods = $3, account_ids = $4, allowed_ips = $5, expires_at = $6
+WHERE org_id = $7 AND id = $8 AND kind = 'secret'
+`
+
+type UpdateParams struct {
+	Label      string
+	Scopes     []string
+	Methods    [][]string
+	AccountIds []string
+	AllowedIps []string
+	ExpiresAt  *time.Time
+	OrgID      id.Org
+	ID         id.Key
+}
+
+func (q *Queries) Update(ctx context.Context, arg UpdateParams) error {
+	_, err := q.db.Exec(ctx, update,
+		arg.Label,
+		arg.Scopes,
+		arg.Methods,
+		arg.AccountIds,
+		arg.AllowedIps,
+		arg.ExpiresAt,
+		arg.OrgID,
+		arg.ID,
+	)
 	return err
 }
 

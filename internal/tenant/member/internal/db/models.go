@@ -27,6 +27,20 @@ type BrowserSession struct {
 	SupportOperator string
 }
 
+type DeviceGrant struct {
+	Hash        []byte
+	UserHash    []byte
+	Machine     string
+	Address     string
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	PolledAt    *time.Time
+	IntervalSec int32
+	Decision    string
+	PersonID    id.Person
+	ApprovedOrg id.Org
+}
+
 type Invitation struct {
 	OrgID          id.Org
 	ID             id.Invitation

@@ -106,6 +106,37 @@ func (q *Queries) AddAccess(ctx context.Context, arg AddAccessParams) (SupportAc
 	return i, err
 }
 
+const addDevice = `-- name: AddDevice :execrows
+INSERT INTO device_grant (hash, user_hash, machine, address, created_at, expires_at, interval_sec)
+VALUES ($1, $2, $3, $4, now(), now() + make_interval(secs => $5::int), $6)
+ON CONFLICT (user_hash) DO NOTHING
+`
+
+type AddDeviceParams struct {
+	Hash        []byte
+	UserHash    []byte
+	Machine     string
+	Address     string
+	TtlSec      int32
+	IntervalSec int32
+}
+
+// tenant: a tool asks before anyone has said for which org
+func (q *Queries) AddDevice(ctx context.Context, arg AddDeviceParams) (int64, error) {
+	result, err := q.db.Exec(ctx, addDevice,
+		arg.Hash,
+		arg.UserHash,
+		arg.Machine,
+		arg.Address,
+		arg.TtlSec,
+		arg.IntervalSec,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const addIdentity = `-- name: AddIdentity :execrows
 INSERT INTO person_identity (issuer, subject, person_id, created_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT DO NOTHING
@@ -354,6 +385,66 @@ func (q *Queries) CountOwners(ctx context.Context, orgID id.Org) (int64, error) 
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const decideDevice = `-- name: DecideDevice :execrows
+UPDATE device_grant SET decision = $1, person_id = $2, approved_org = $3
+WHERE user_hash = $4 AND expires_at > now() AND decision = ''
+`
+
+type DecideDeviceParams struct {
+	Decision    string
+	PersonID    id.Person
+	ApprovedOrg id.Org
+	UserHash    []byte
+}
+
+// tenant: the code is the proof, and no org has approved it yet
+func (q *Queries) DecideDevice(ctx context.Context, arg DecideDeviceParams) (int64, error) {
+	result, err := q.db.Exec(ctx, decideDevice,
+		arg.Decision,
+		arg.PersonID,
+		arg.ApprovedOrg,
+		arg.UserHash,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const deviceByUserCode = `-- name: DeviceByUserCode :one
+SELECT hash, user_hash, machine, address, created_at, expires_at, polled_at, interval_sec, decision, person_id, approved_org FROM device_grant WHERE user_hash = $1 AND expires_at > now() AND decision = ''
+`
+
+// tenant: the code is the proof, and no org has approved it yet
+func (q *Queries) DeviceByUserCode(ctx context.Context, userHash []byte) (DeviceGrant, error) {
+	row := q.db.QueryRow(ctx, deviceByUserCode, userHash)
+	var i DeviceGrant
+	err := row.Scan(
+		&i.Hash,
+		&i.UserHash,
+		&i.Machine,
+		&i.Address,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.PolledAt,
+		&i.IntervalSec,
+		&i.Decision,
+		&i.PersonID,
+		&i.ApprovedOrg,
+	)
+	return i, err
+}
+
+const dropDevice = `-- name: DropDevice :exec
+DELETE FROM device_grant WHERE hash = $1
+`
+
+// tenant: the hash of the tool's code is the proof
+func (q *Queries) DropDevice(ctx context.Context, hash []byte) error {
+	_, err := q.db.Exec(ctx, dropDevice, hash)
+	return err
 }
 
 const dropIdentities = `-- name: DropIdentities :exec
@@ -781,6 +872,36 @@ func (q *Queries) LeaveOrg(ctx context.Context, currentOrg id.Org) error {
 	return err
 }
 
+const lockDevice = `-- name: LockDevice :one
+SELECT machine, decision, person_id, approved_org, expires_at <= now() AS expired,
+    coalesce(polled_at > now() - make_interval(secs => interval_sec), false)::bool AS early
+FROM device_grant WHERE hash = $1 FOR UPDATE
+`
+
+type LockDeviceRow struct {
+	Machine     string
+	Decision    string
+	PersonID    id.Person
+	ApprovedOrg id.Org
+	Expired     bool
+	Early       bool
+}
+
+// tenant: the hash of the tool's code is the proof
+func (q *Queries) LockDevice(ctx context.Context, hash []byte) (LockDeviceRow, error) {
+	row := q.db.QueryRow(ctx, lockDevice, hash)
+	var i LockDeviceRow
+	err := row.Scan(
+		&i.Machine,
+		&i.Decision,
+		&i.PersonID,
+		&i.ApprovedOrg,
+		&i.Expired,
+		&i.Early,
+	)
+	return i, err
+}
+
 const lockInvitation = `-- name: LockInvitation :one
 SELECT org_id, id, hash, email, role, invited_by_kind, invited_by_label, created_at, expires_at FROM invitation WHERE org_id = $1 AND id = $2 AND expires_at > $3 FOR UPDATE
 `
@@ -1034,6 +1155,21 @@ func (q *Queries) PersonByIdentity(ctx context.Context, arg PersonByIdentityPara
 	var i PersonByIdentityRow
 	err := row.Scan(&i.ID, &i.Email, &i.Name)
 	return i, err
+}
+
+const pollDevice = `-- name: PollDevice :exec
+UPDATE device_grant SET polled_at = now(), interval_sec = least(interval_sec + $1::int, 60) WHERE hash = $2
+`
+
+type PollDeviceParams struct {
+	MoreSec int32
+	Hash    []byte
+}
+
+// tenant: the hash of the tool's code is the proof
+func (q *Queries) PollDevice(ctx context.Context, arg PollDeviceParams) error {
+	_, err := q.db.Exec(ctx, pollDevice, arg.MoreSec, arg.Hash)
+	return err
 }
 
 const removeMember = `-- name: RemoveMember :exec
@@ -1307,6 +1443,16 @@ DELETE FROM support_access WHERE expires_at < now() - interval '90 days'
 // tenant: expired rows of all organisations
 func (q *Queries) TrimAccess(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, trimAccess)
+	return err
+}
+
+const trimDevices = `-- name: TrimDevices :exec
+DELETE FROM device_grant WHERE expires_at < now() - interval '1 hour'
+`
+
+// tenant: they are over, for whatever org they were
+func (q *Queries) TrimDevices(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, trimDevices)
 	return err
 }
 
