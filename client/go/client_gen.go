@@ -32,27 +32,30 @@ type Groups struct {
 	Team *TeamService
 	// Reports limits and usage.
 	Usage *UsageService
+	// Manages endpoints: URLs that receive the events of many accounts.
+	WebhookEndpoints *WebhookEndpointsService
 	// Manages webhooks and their deliveries.
 	Webhooks *WebhooksService
 }
 
 func newGroups(c *Client) Groups {
 	return Groups{
-		Accounts: &AccountsService{c},
-		Audit:    &AuditService{c},
-		Connect:  &ConnectService{c},
-		Events:   &EventsService{c},
-		Jobs:     &JobsService{c},
-		Keys:     &KeysService{c},
-		Logs:     &LogsService{c},
-		Me:       &IdentityService{c},
-		Problems: &ProblemsService{c},
-		Sandbox:  &SandboxService{c},
-		SDK:      &SdkService{c},
-		Status:   &StatusService{c},
-		Team:     &TeamService{c},
-		Usage:    &UsageService{c},
-		Webhooks: &WebhooksService{c},
+		Accounts:         &AccountsService{c},
+		Audit:            &AuditService{c},
+		Connect:          &ConnectService{c},
+		Events:           &EventsService{c},
+		Jobs:             &JobsService{c},
+		Keys:             &KeysService{c},
+		Logs:             &LogsService{c},
+		Me:               &IdentityService{c},
+		Problems:         &ProblemsService{c},
+		Sandbox:          &SandboxService{c},
+		SDK:              &SdkService{c},
+		Status:           &StatusService{c},
+		Team:             &TeamService{c},
+		Usage:            &UsageService{c},
+		WebhookEndpoints: &WebhookEndpointsService{c},
+		Webhooks:         &WebhooksService{c},
 	}
 }
 

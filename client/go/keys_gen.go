@@ -62,7 +62,7 @@ func (s *KeysService) Revoke(ctx context.Context, keyID string, options ...CallO
 
 // KeysRotateParams holds the parameters of keys.rotate.
 type KeysRotateParams struct {
-	// How long the old key works beside the new one, in seconds. With 0 it is revoked immediately. Default: 3600.
+	// For how many seconds the old key still works. With 0 it is revoked immediately. Default: 3600.
 	OverlapSec *int64 `json:"overlapSec,omitzero"`
 }
 

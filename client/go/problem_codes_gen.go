@@ -63,6 +63,8 @@ const (
 	// CodeEgressUnavailable: No egress in the account's region (503). Try again after retryAfterSec; traffic never leaves
 	// through another region. Retryable.
 	CodeEgressUnavailable ProblemCode = "egress-unavailable"
+	// CodeEndpointNotFound: No such webhook endpoint (404). Check the id against GET /v1/webhook-endpoints.
+	CodeEndpointNotFound ProblemCode = "endpoint-not-found"
 	// CodeEventNotFound: No such event (404). Check the id; how long events are kept depends on the plan.
 	CodeEventNotFound ProblemCode = "event-not-found"
 	// CodeIdempotencyInProgress: The first request with this key is still running (409). Repeat the same request after
@@ -103,7 +105,8 @@ const (
 	CodeKeySelfRevoke ProblemCode = "key-self-revoke"
 	// CodeLastOwner: The last owner cannot go (409). Make another member an owner first.
 	CodeLastOwner ProblemCode = "last-owner"
-	// CodeLimitReached: Limit reached (409). Wait until one is over, or end one; limit says how many there can be.
+	// CodeLimitReached: Limit reached (409). Wait until one is over, or end or delete one; limit says how many there can
+	// be.
 	CodeLimitReached ProblemCode = "limit-reached"
 	// CodeLogNotFound: No such log (404). Check the id; how long requests are kept depends on the plan.
 	CodeLogNotFound ProblemCode = "log-not-found"

@@ -974,7 +974,7 @@ type DeletedResult struct {
 
 // Delivery is an attempt to deliver an event to a webhook.
 type Delivery struct {
-	// The account of the event.
+	// The account of the event. Empty for an event of the organisation, which only endpoints get.
 	AccountID string `json:"accountId"`
 	// When the attempt ended.
 	At time.Time `json:"at"`
@@ -987,6 +987,8 @@ type Delivery struct {
 	Cursor *string `json:"cursor"`
 	// How long the receiver took, in milliseconds.
 	DurationMs float64 `json:"durationMs"`
+	// The endpoint; absent for the webhook of an account.
+	EndpointID string `json:"endpointId"`
 	// Why there was no response; null if there was one. One of destination_blocked, connect, tls, timeout,
 	// connection_broken, bad_response.
 	Error *string `json:"error"`
@@ -1068,6 +1070,50 @@ type EarningsGetChargebackRatioResult struct {
 	Count int64 `json:"count"`
 	// The total.
 	Total int64 `json:"total"`
+}
+
+// EndpointDelivery is an attempt to deliver an event to an endpoint, with its request.
+type EndpointDelivery struct {
+	// The account of the event. Empty for an event of the organisation, which only endpoints get.
+	AccountID string `json:"accountId"`
+	// When the attempt ended.
+	At time.Time `json:"at"`
+	// The number of the attempt, from 1.
+	Attempt int64 `json:"attempt"`
+	// live: an ordinary delivery or its retry. retry: an event that was refused and is retried separately, out of order.
+	// redeliver, replay, test: requested by a call. One of live, retry, redeliver, replay, test.
+	Cause string `json:"cause"`
+	// A command that sends the body again, without signatures.
+	Curl string `json:"curl"`
+	// The event's position in the account's sequence; null for an event that is not stored.
+	Cursor *string `json:"cursor"`
+	// How long the receiver took, in milliseconds.
+	DurationMs float64 `json:"durationMs"`
+	// The endpoint; absent for the webhook of an account.
+	EndpointID string `json:"endpointId"`
+	// Why there was no response; null if there was one. One of destination_blocked, connect, tls, timeout,
+	// connection_broken, bad_response.
+	Error *string `json:"error"`
+	// The event's kind.
+	Event string `json:"event"`
+	// The id of the event.
+	EventID string `json:"eventId"`
+	// The id of the delivery.
+	ID string `json:"id"`
+	// The request as it was sent.
+	Request SentRequest `json:"request"`
+	// The first KiB of the response to a failed delivery; null otherwise.
+	ResponseSnippet *string `json:"responseSnippet"`
+	// How the delivery ended, or that it goes on. One of delivered, failed.
+	State string `json:"state"`
+	// 0 if there was no response.
+	Status int64 `json:"status"`
+}
+
+// EndpointReplay: events that are sent to an endpoint again.
+type EndpointReplay struct {
+	// The value of X-Webhook-Replay in its deliveries.
+	ID string `json:"id"`
 }
 
 // ErrorGroup: failed requests with the same error code and method.
@@ -3362,6 +3408,18 @@ type SandboxSession struct {
 	UserAgent string `json:"userAgent"`
 }
 
+// SentRequest is a request as it was sent, without its signatures.
+type SentRequest struct {
+	// Null if the event is no longer stored.
+	Body *string `json:"body"`
+	// The headers of the request, without its signatures.
+	Headers map[string]string `json:"headers"`
+	// The method of the request.
+	Method string `json:"method"`
+	// The endpoint's current URL.
+	URL string `json:"url"`
+}
+
 // Series is a series of numbers over time.
 type Series struct {
 	// cents, subscribers or visitors
@@ -4453,12 +4511,92 @@ type WebhookDeleted struct {
 
 // WebhookDisabledData is the data of the event webhook.disabled.
 type WebhookDisabledData struct {
+	// The endpoint; absent for the webhook of an account.
+	EndpointID string `json:"endpointId"`
 	// How long deliveries failed.
 	FailingSinceSec int64 `json:"failingSinceSec"`
 	// Why the webhook was disabled.
 	Reason string `json:"reason"`
 	// The address that received the events.
 	URL string `json:"url"`
+}
+
+// WebhookEndpoint is a URL that receives the events of many accounts.
+type WebhookEndpoint struct {
+	// Null if events of every account are sent.
+	AccountIDs []string `json:"accountIds"`
+	// When the endpoint was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// A note for people.
+	Description string `json:"description"`
+	// Why nothing is sent. paused: its owner disabled it. gone: its receiver returned 410. failing: it failed for 72 hours.
+	// Null while it is enabled. One of paused, gone, failing.
+	DisabledReason *string `json:"disabledReason"`
+	// False while nothing is sent.
+	Enabled bool `json:"enabled"`
+	// Null if every event is sent.
+	Events []string `json:"events"`
+	// How delivery goes.
+	Health WebhookEndpointHealth `json:"health"`
+	// The id of the endpoint.
+	ID string `json:"id"`
+	// account: the events of an account are delivered one after the other. none: all events are delivered independently.
+	// One of account, none.
+	Ordering string `json:"ordering"`
+	// Null if events of every platform are sent.
+	Platforms []string `json:"platforms"`
+	// Until when the previous secret also signs; null if it does not.
+	PreviousSecretUntil *time.Time `json:"previousSecretUntil"`
+	// How many webhooks of accounts were taken over; only in the response that creates the endpoint.
+	ReplacedWebhooks int64 `json:"replacedWebhooks"`
+	// Only in responses that create the endpoint or rotate its secret. Store it.
+	SigningSecret string `json:"signingSecret"`
+	// The last characters of the signing secret, to recognise it.
+	SigningSecretLast4 string `json:"signingSecretLast4"`
+	// When the endpoint was last changed.
+	UpdatedAt time.Time `json:"updatedAt"`
+	// The address to which events are sent.
+	URL string `json:"url"`
+}
+
+// WebhookEndpointDeleted is the result of deleting an endpoint.
+type WebhookEndpointDeleted struct {
+	// True: nothing is sent to it any more.
+	Deleted bool `json:"deleted"`
+	// The endpoint's id.
+	ID string `json:"id"`
+}
+
+// WebhookEndpointHealth is the health of an endpoint.
+type WebhookEndpointHealth struct {
+	// How many accounts lag, for example because their deliveries fail; at most 1,000 are counted.
+	AccountsBehind int64 `json:"accountsBehind"`
+	// How many events wait. Events of accounts that keep up are counted up to 10,000.
+	Backlog int64 `json:"backlog"`
+	// Since when the endpoint fails; null while it works.
+	FailingSince *time.Time `json:"failingSince"`
+	// The age of the oldest event that waits, in seconds; 0 if there is none.
+	LagSec int64 `json:"lagSec"`
+	// When the last attempt ended; null if nothing was sent yet.
+	LastDeliveryAt *time.Time `json:"lastDeliveryAt"`
+	// Why the last attempt got no response; null if it got one.
+	LastError *string `json:"lastError"`
+	// The status of the last response; 0 if there was none, null if nothing was sent yet.
+	LastStatus *int64 `json:"lastStatus"`
+	// When an attempt was last accepted; null if none was.
+	LastSuccessAt *time.Time `json:"lastSuccessAt"`
+	// When the endpoint is tried next; null while it works.
+	NextAttemptAt *time.Time `json:"nextAttemptAt"`
+	// failing means that the endpoint does not work for any account. One of healthy, failing, paused, disabled.
+	State string `json:"state"`
+	// The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none.
+	SuccessRate24h *float64 `json:"successRate24h"`
+}
+
+// WebhookEndpointList is the webhook endpoints of the organisation.
+type WebhookEndpointList struct {
+	// Oldest first.
+	Endpoints []WebhookEndpoint `json:"endpoints"`
 }
 
 // WebhookHealth is the health of a webhook.
@@ -4500,6 +4638,8 @@ type WebhookPage struct {
 
 // WebhookRecoveredData is the data of the event webhook.recovered.
 type WebhookRecoveredData struct {
+	// The endpoint; absent for the webhook of an account.
+	EndpointID string `json:"endpointId"`
 	// How long deliveries failed.
 	FailingSinceSec int64 `json:"failingSinceSec"`
 	// Why the deliveries had failed.

@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
@@ -32,6 +33,15 @@ type platforms struct {
 	regions  func() []string
 	sandbox  *sandboxapi.Client
 	registry registry.Registry
+}
+
+// names returns the ids of the platforms of an environment.
+func (p platforms) names(env environment.Environment) []string {
+	var list []string
+	for _, one := range p.registry.In(env) {
+		list = append(list, one.ID)
+	}
+	return list
 }
 
 func newPlatforms(ctx context.Context, n *Node, op operators) (platforms, error) {
@@ -101,11 +111,12 @@ func (n *Node) regionsWith(out *egress.Egress) func() []string {
 
 // accounts are the services for connected accounts: sign-in, state, probes.
 type accounts struct {
-	accounts *account.Accounts
-	sessions *link.Sessions
-	links    *link.Links
-	connects *connect.Connects
-	health   *health.Health
+	platforms platforms
+	accounts  *account.Accounts
+	sessions  *link.Sessions
+	links     *link.Links
+	connects  *connect.Connects
+	health    *health.Health
 }
 
 func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev events) accounts {
@@ -148,7 +159,7 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		n.loop("health", probes.Run)
 	}
 	return accounts{
-		accounts: list, sessions: sessions, links: link.NewLinks(t.sealer), connects: connects, health: probes,
+		platforms: p, accounts: list, sessions: sessions, links: link.NewLinks(t.sealer), connects: connects, health: probes,
 	}
 }
 

@@ -161,7 +161,7 @@ func newDelivery(n *Node, eng engines, op operators, t tenants, a accounts, ev e
 		n.loop("streams", streams.Run)
 	}
 	webhooks := webhook.New(webhook.Deps{
-		Config: webhook.Defaults(), DB: eng.db, Events: ev.store, Kinds: ev.kinds, Orgs: t.orgs, Accounts: a.accounts,
+		Config: webhook.Defaults(), DB: eng.db, Events: ev.store, Kinds: ev.kinds, Orgs: t.orgs, Accounts: a.accounts, Platforms: a.platforms.names,
 		Seal: t.sealer, Audit: t.audit, Outbox: t.outbox, Public: customers, Bus: eng.bus, Usage: t.usage,
 		Switches: op.switches, Permits: t.suspensions, Tracer: eng.tracer(), Registry: n.registry, Log: n.log, Now: n.clock.Now,
 	})

@@ -508,7 +508,7 @@ class KeysRotateParams(TypedDict):
     """The arguments of keys.rotate."""
 
     overlap_sec: NotRequired[int]
-    """How long the old key works beside the new one, in seconds. With 0 it is revoked immediately. Default: 3600."""
+    """For how many seconds the old key still works. With 0 it is revoked immediately. Default: 3600."""
 
 
 class KeysUpdateParams(TypedDict):
@@ -696,6 +696,88 @@ class UsageGetSeriesParams(TypedDict):
     """The length of a point. Days are in UTC."""
     account_id: NotRequired[str]
     """Only calls on this account."""
+
+
+class WebhookEndpointsCreateParams(TypedDict):
+    """The arguments of webhook_endpoints.create."""
+
+    account_ids: NotRequired[list[str]]
+    """Only events of these accounts. Default: every account, and the organisation's own events."""
+    description: NotRequired[str]
+    """A note for people."""
+    events: NotRequired[list[str]]
+    """Only these events: names, patterns such as message* and account.*, and !name to exclude. Default: every event."""
+    ordering: NotRequired[Literal["account", "none"]]
+    """account delivers the events of an account one after the other, and accounts independently of each other; none
+    delivers all events independently. Default: account.
+    """
+    platforms: NotRequired[list[str]]
+    """Only events of accounts on these platforms. Default: every platform, and the organisation's own events."""
+    replace_webhooks: NotRequired[bool]
+    """Take over the webhooks of accounts that have the same URL: they are deleted, and the endpoint continues where
+    they stopped. Webhooks that are paused stay.
+    """
+    signing_secret: NotRequired[str]
+    """16 to 128 printable characters. Default: a generated one."""
+    url: str
+    """The address to which events are sent: https, a public host, no user name or password. Redirects are not followed.
+    """
+
+
+class WebhookEndpointsListDeliveriesParams(TypedDict):
+    """The arguments of webhook_endpoints.list_deliveries."""
+
+    state: NotRequired[Literal["delivered", "failed"]]
+    """Only deliveries that were accepted (delivered) or not accepted (failed)."""
+    event: NotRequired[str]
+    """Only deliveries of events with this name, or of the event with this id."""
+    after: NotRequired[str]
+    """nextCursor of the previous page."""
+    limit: NotRequired[int]
+    """The maximum number of deliveries."""
+    wait: NotRequired[int]
+    """Seconds to wait for a delivery if there is none."""
+
+
+class WebhookEndpointsReplayParams(TypedDict):
+    """The arguments of webhook_endpoints.replay."""
+
+    account_ids: NotRequired[list[str]]
+    """Only events of these accounts. Default: all that the endpoint gets."""
+    events: NotRequired[list[str]]
+    """Only these events, in the same form as in the endpoint. Default: those of the endpoint."""
+    from_time: str
+    """The start of the period."""
+    to_time: NotRequired[str]
+    """The end of the period. Default: now."""
+
+
+class WebhookEndpointsRotateSecretParams(TypedDict):
+    """The arguments of webhook_endpoints.rotate_secret."""
+
+    overlap_sec: NotRequired[int]
+    """How long the old secret also signs, in seconds. Default: 86400."""
+
+
+class WebhookEndpointsUpdateParams(TypedDict):
+    """The arguments of webhook_endpoints.update."""
+
+    account_ids: NotRequired[list[str] | None]
+    """Null for every account."""
+    description: NotRequired[str]
+    """A note for people."""
+    enabled: NotRequired[bool]
+    """false holds the events back; true continues where delivery stopped."""
+    events: NotRequired[list[str] | None]
+    """Null for every event."""
+    ordering: NotRequired[Literal["account", "none"]]
+    """account: the events of an account are delivered one after the other. none: all events are delivered
+    independently.
+    """
+    platforms: NotRequired[list[str] | None]
+    """Null for every platform."""
+    url: NotRequired[str]
+    """The address to which events are sent."""
 
 
 class WebhooksCheckSignatureParams(TypedDict):
@@ -3326,6 +3408,11 @@ __all__ = [
     "VaultGetParams",
     "VaultListParams",
     "VaultListUsageParams",
+    "WebhookEndpointsCreateParams",
+    "WebhookEndpointsListDeliveriesParams",
+    "WebhookEndpointsReplayParams",
+    "WebhookEndpointsRotateSecretParams",
+    "WebhookEndpointsUpdateParams",
     "WebhooksCheckSignatureParams",
     "WebhooksListDeliveriesParams",
     "WebhooksListEventDeliveriesParams",

@@ -29,6 +29,7 @@ ProblemCode = Literal[
     "dead-letter-not-found",
     "delivery-not-found",
     "egress-unavailable",
+    "endpoint-not-found",
     "event-not-found",
     "idempotency-in-progress",
     "idempotency-mismatch",

@@ -1286,7 +1286,7 @@ class Delivery(TypedDict):
     """An attempt to deliver an event to a webhook."""
 
     accountId: str
-    """The account of the event."""
+    """The account of the event. Empty for an event of the organisation, which only endpoints get."""
     at: str
     """When the attempt ended."""
     attempt: int
@@ -1299,6 +1299,8 @@ class Delivery(TypedDict):
     """The event's position in the account's sequence; null for an event that is not stored."""
     durationMs: float
     """How long the receiver took, in milliseconds."""
+    endpointId: NotRequired[str]
+    """The endpoint; absent for the webhook of an account."""
     error: DeliveryError | None
     """Why there was no response; null if there was one."""
     event: str
@@ -1385,6 +1387,52 @@ class EarningsGetChargebackRatioResult(TypedDict):
     """The number of them."""
     total: int
     """The total."""
+
+
+class EndpointDelivery(TypedDict):
+    """An attempt to deliver an event to an endpoint, with its request."""
+
+    accountId: str
+    """The account of the event. Empty for an event of the organisation, which only endpoints get."""
+    at: str
+    """When the attempt ended."""
+    attempt: int
+    """The number of the attempt, from 1."""
+    cause: DeliveryCause
+    """live: an ordinary delivery or its retry. retry: an event that was refused and is retried separately, out of
+    order. redeliver, replay, test: requested by a call.
+    """
+    curl: str
+    """A command that sends the body again, without signatures."""
+    cursor: str | None
+    """The event's position in the account's sequence; null for an event that is not stored."""
+    durationMs: float
+    """How long the receiver took, in milliseconds."""
+    endpointId: NotRequired[str]
+    """The endpoint; absent for the webhook of an account."""
+    error: DeliveryError | None
+    """Why there was no response; null if there was one."""
+    event: str
+    """The event's kind."""
+    eventId: str
+    """The id of the event."""
+    id: str
+    """The id of the delivery."""
+    request: SentRequest
+    """The request as it was sent."""
+    responseSnippet: str | None
+    """The first KiB of the response to a failed delivery; null otherwise."""
+    state: Literal["delivered", "failed"]
+    """How the delivery ended, or that it goes on."""
+    status: int
+    """0 if there was no response."""
+
+
+class EndpointReplay(TypedDict):
+    """Events that are sent to an endpoint again."""
+
+    id: str
+    """The value of X-Webhook-Replay in its deliveries."""
 
 
 class ErrorGroup(TypedDict):
@@ -3945,6 +3993,19 @@ class SandboxSession(TypedDict):
     """The User-Agent of the browser."""
 
 
+class SentRequest(TypedDict):
+    """A request as it was sent, without its signatures."""
+
+    body: str | None
+    """Null if the event is no longer stored."""
+    headers: dict[str, str]
+    """The headers of the request, without its signatures."""
+    method: str
+    """The method of the request."""
+    url: str
+    """The endpoint's current URL."""
+
+
 class Series(TypedDict):
     """A series of numbers over time."""
 
@@ -5135,12 +5196,98 @@ class WebhookDeleted(TypedDict):
 class WebhookDisabledData(TypedDict):
     """The data of the event webhook.disabled."""
 
+    endpointId: NotRequired[str]
+    """The endpoint; absent for the webhook of an account."""
     failingSinceSec: int
     """How long deliveries failed."""
     reason: str
     """Why the webhook was disabled."""
     url: str
     """The address that received the events."""
+
+
+class WebhookEndpoint(TypedDict):
+    """A URL that receives the events of many accounts."""
+
+    accountIds: list[str] | None
+    """Null if events of every account are sent."""
+    createdAt: str
+    """When the endpoint was created."""
+    description: str
+    """A note for people."""
+    disabledReason: Literal["paused", "gone", "failing"] | None
+    """Why nothing is sent. paused: its owner disabled it. gone: its receiver returned 410. failing: it failed for 72
+    hours. Null while it is enabled.
+    """
+    enabled: bool
+    """False while nothing is sent."""
+    events: list[str] | None
+    """Null if every event is sent."""
+    health: WebhookEndpointHealth
+    """How delivery goes."""
+    id: str
+    """The id of the endpoint."""
+    ordering: Literal["account", "none"]
+    """account: the events of an account are delivered one after the other. none: all events are delivered
+    independently.
+    """
+    platforms: list[str] | None
+    """Null if events of every platform are sent."""
+    previousSecretUntil: str | None
+    """Until when the previous secret also signs; null if it does not."""
+    replacedWebhooks: NotRequired[int]
+    """How many webhooks of accounts were taken over; only in the response that creates the endpoint."""
+    signingSecret: NotRequired[str]
+    """Only in responses that create the endpoint or rotate its secret. Store it."""
+    signingSecretLast4: str
+    """The last characters of the signing secret, to recognise it."""
+    updatedAt: str
+    """When the endpoint was last changed."""
+    url: str
+    """The address to which events are sent."""
+
+
+class WebhookEndpointDeleted(TypedDict):
+    """The result of deleting an endpoint."""
+
+    deleted: bool
+    """True: nothing is sent to it any more."""
+    id: str
+    """The endpoint's id."""
+
+
+class WebhookEndpointHealth(TypedDict):
+    """The health of an endpoint."""
+
+    accountsBehind: int
+    """How many accounts lag, for example because their deliveries fail; at most 1,000 are counted."""
+    backlog: int
+    """How many events wait. Events of accounts that keep up are counted up to 10,000."""
+    failingSince: str | None
+    """Since when the endpoint fails; null while it works."""
+    lagSec: int
+    """The age of the oldest event that waits, in seconds; 0 if there is none."""
+    lastDeliveryAt: str | None
+    """When the last attempt ended; null if nothing was sent yet."""
+    lastError: str | None
+    """Why the last attempt got no response; null if it got one."""
+    lastStatus: int | None
+    """The status of the last response; 0 if there was none, null if nothing was sent yet."""
+    lastSuccessAt: str | None
+    """When an attempt was last accepted; null if none was."""
+    nextAttemptAt: str | None
+    """When the endpoint is tried next; null while it works."""
+    state: WebhookHealthState
+    """failing means that the endpoint does not work for any account."""
+    successRate24h: float | None
+    """The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none."""
+
+
+class WebhookEndpointList(TypedDict):
+    """The webhook endpoints of the organisation."""
+
+    endpoints: list[WebhookEndpoint]
+    """Oldest first."""
 
 
 class WebhookHealth(TypedDict):
@@ -5184,6 +5331,8 @@ class WebhookPage(TypedDict):
 class WebhookRecoveredData(TypedDict):
     """The data of the event webhook.recovered."""
 
+    endpointId: NotRequired[str]
+    """The endpoint; absent for the webhook of an account."""
     failingSinceSec: int
     """How long deliveries failed."""
     reason: str
@@ -5307,6 +5456,8 @@ __all__ = [
     "EarningsChartType",
     "EarningsGetChargebackRatioResult",
     "EarningsListTransactionsType",
+    "EndpointDelivery",
+    "EndpointReplay",
     "ErrorGroup",
     "ErrorGroupList",
     "EventActor",
@@ -5518,6 +5669,7 @@ __all__ = [
     "SandboxSession",
     "SandboxSetFaultKind",
     "SdkListMethodsFormat",
+    "SentRequest",
     "Series",
     "SeriesPoint",
     "ServiceStatus",
@@ -5619,6 +5771,10 @@ __all__ = [
     "WebhookDeleted",
     "WebhookDisabledData",
     "WebhookDisabledReason",
+    "WebhookEndpoint",
+    "WebhookEndpointDeleted",
+    "WebhookEndpointHealth",
+    "WebhookEndpointList",
     "WebhookHealth",
     "WebhookHealthLaneState",
     "WebhookHealthState",

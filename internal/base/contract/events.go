@@ -155,16 +155,18 @@ type ConnectSessionFinished struct {
 
 // WebhookDisabled reports that no more events are sent to a webhook.
 type WebhookDisabled struct {
-	URL             string `json:"url" doc:"The address that received the events."`
-	Reason          string `json:"reason" doc:"Why the webhook was disabled."`
-	FailingSinceSec int    `json:"failingSinceSec" doc:"How long deliveries failed."`
+	EndpointID      id.Endpoint `json:"endpointId,omitempty" doc:"The endpoint; absent for the webhook of an account."`
+	URL             string      `json:"url" doc:"The address that received the events."`
+	Reason          string      `json:"reason" doc:"Why the webhook was disabled."`
+	FailingSinceSec int         `json:"failingSinceSec" doc:"How long deliveries failed."`
 }
 
 // WebhookRecovered reports that deliveries to a webhook succeed again.
 type WebhookRecovered struct {
-	URL             string `json:"url" doc:"The address that receives the events."`
-	Reason          string `json:"reason" doc:"Why the deliveries had failed."`
-	FailingSinceSec int    `json:"failingSinceSec" doc:"How long deliveries failed."`
+	EndpointID      id.Endpoint `json:"endpointId,omitempty" doc:"The endpoint; absent for the webhook of an account."`
+	URL             string      `json:"url" doc:"The address that receives the events."`
+	Reason          string      `json:"reason" doc:"Why the deliveries had failed."`
+	FailingSinceSec int         `json:"failingSinceSec" doc:"How long deliveries failed."`
 }
 
 // KeyCreated reports a new API key.

@@ -29,6 +29,8 @@ type (
 	Session string
 	// Event names an event.
 	Event string
+	// Endpoint names an endpoint: a URL that receives the events of many accounts.
+	Endpoint string
 	// Delivery names one delivery of an event to a webhook.
 	Delivery string
 	// Request names one HTTP request.
@@ -60,6 +62,7 @@ func (Attempt) prefix() string  { return "att_" }
 func (Session) prefix() string  { return "cs_" }
 func (Event) prefix() string    { return "evt_" }
 func (Delivery) prefix() string { return "whd_" }
+func (Endpoint) prefix() string { return "whe_" }
 func (Request) prefix() string  { return "req_" }
 func (Audit) prefix() string    { return "aud_" }
 func (Job) prefix() string      { return "job_" }

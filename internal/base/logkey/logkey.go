@@ -12,6 +12,7 @@ const (
 	AttemptID        = "attempt_id"
 	Before           = "before"
 	Bucket           = "bucket"
+	Endpoint         = "endpoint"
 	Bytes            = "bytes"
 	Code             = "code"
 	Committed        = "committed"

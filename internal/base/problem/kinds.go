@@ -70,6 +70,7 @@ var (
 	SessionNotFound  = add(Kind{"session-not-found", http.StatusNotFound, "No such connect session", false, "Check the id; create a new session with POST /v1/connect/sessions."})
 	KeyNotFound      = add(Kind{"key-not-found", http.StatusNotFound, "No such API key", false, "Check the id against GET /v1/me/keys."})
 	WebhookNotFound  = add(Kind{"webhook-not-found", http.StatusNotFound, "No webhook registered", false, "Register one with PUT /v1/accounts/{id}/webhook."})
+	EndpointNotFound = add(Kind{"endpoint-not-found", http.StatusNotFound, "No such webhook endpoint", false, "Check the id against GET /v1/webhook-endpoints."})
 	DeliveryNotFound = add(Kind{"delivery-not-found", http.StatusNotFound, "No such delivery", false, "Check the id; deliveries are kept for 30 days."})
 	EventNotFound    = add(Kind{"event-not-found", http.StatusNotFound, "No such event", false, "Check the id; how long events are kept depends on the plan."})
 	MethodNotFound   = add(Kind{"method-not-found", http.StatusNotFound, "No such SDK method", false, "Use one of suggestions, or list the methods with GET /v1/sdk/methods."})
@@ -91,7 +92,7 @@ var (
 
 // Jobs and their results.
 var (
-	LimitReached    = add(Kind{"limit-reached", http.StatusConflict, "Limit reached", false, "Wait until one is over, or end one; limit says how many there can be."})
+	LimitReached    = add(Kind{"limit-reached", http.StatusConflict, "Limit reached", false, "Wait until one is over, or end or delete one; limit says how many there can be."})
 	JobNotStarted   = add(Kind{"job-not-started", http.StatusConflict, "The job has not started", true, "Wait until the job runs."})
 	ResultExpired   = add(Kind{"result-expired", http.StatusGone, "The result has expired", false, "Start the job again; results are kept for 7 days."})
 	JobsUnavailable = add(Kind{"jobs-unavailable", http.StatusServiceUnavailable, "Jobs are not available", false, "Ask the operator of the service to configure object storage."})

@@ -545,7 +545,7 @@ var rules = []struct {
 	{regexp.MustCompile(`\b(seen|checked)At": ?null`), `${1}At": "2026-01-02T15:04:05Z"`},
 }
 
-var ids = regexp.MustCompile(`(org|key|acct|att|cs|evt|whd|req|rpl|aud|inv|sa|job)_[0-7][0-9a-hjkmnp-tv-z]{25}\b`)
+var ids = regexp.MustCompile(`(org|key|acct|att|cs|evt|whd|whe|whr|req|rpl|aud|inv|sa|job)_[0-7][0-9a-hjkmnp-tv-z]{25}\b`)
 
 // normalise replaces values that differ between runs.
 func (s *session) normalise(text string) string {

@@ -20,8 +20,9 @@ import (
 
 // endpoint holds what is needed to send to a webhook. It is the Endpoint of a lane.Hook.
 type endpoint struct {
-	org     id.Org
-	account id.Account
+	org id.Org
+	// id is empty for the webhook of an account.
+	id      id.Endpoint
 	url     string
 	target  egress.Target
 	current *sign.Signer
@@ -145,7 +146,7 @@ func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n de
 		return result
 	}
 	d := Delivery{
-		ID: id.New[id.Delivery](), Org: e.org, Account: e.account, At: w.deps.Now(), Event: ev.ID, Kind: ev.Kind, Seq: ev.Seq, Attempt: n.attempt,
+		ID: id.New[id.Delivery](), Org: e.org, Endpoint: e.id, Account: accountOf(ev), At: w.deps.Now(), Event: ev.ID, Kind: ev.Kind, Seq: ev.Seq, Attempt: n.attempt,
 		Status: result.Status, Took: result.Took, Error: result.Failure, Cause: n.cause, Delivered: lane.Classify(result) == lane.Delivered,
 	}
 	if !d.Delivered {
@@ -160,6 +161,14 @@ func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n de
 		tracing.Observe(ctx, w.metrics.arrival, d.At.Sub(ev.At).Seconds())
 	}
 	return result
+}
+
+// accountOf returns the account of an event; empty if the event is of the organisation.
+func accountOf(ev *event.Stored) id.Account {
+	if !event.IsAccount(ev.Source) {
+		return ""
+	}
+	return id.Account(ev.Source)
 }
 
 // exhaustedPause is how long a delivery waits if this machine cannot open a connection: another one would fail as well.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/events/event"
@@ -20,7 +21,16 @@ const (
 	ephemeralLate = 5 * time.Second
 )
 
-type ephemeralKey struct{ source, kind string }
+// ephemeralKey says who gets the event: endpoint is empty for the webhook of the account.
+type ephemeralKey struct {
+	endpoint     id.Endpoint
+	source, kind string
+}
+
+type ephemeralDue struct {
+	endpoint id.Endpoint
+	event    *event.Stored
+}
 
 type ephemeralEntry struct {
 	// sent is when the last event was sent.
@@ -39,10 +49,10 @@ type coalescer struct {
 const maxEphemeral = 100_000
 
 // admit reports whether an event must be sent now. Otherwise it is kept until its second is over, or dropped.
-func (c *coalescer) admit(e *event.Stored, now time.Time) bool {
+func (c *coalescer) admit(endpoint id.Endpoint, e *event.Stored, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := ephemeralKey{e.Source, e.Kind}
+	key := ephemeralKey{endpoint, e.Source, e.Kind}
 	entry := c.entries[key]
 	if entry == nil {
 		if len(c.entries) >= maxEphemeral {
@@ -60,10 +70,10 @@ func (c *coalescer) admit(e *event.Stored, now time.Time) bool {
 }
 
 // due returns the waiting events whose second is over.
-func (c *coalescer) due(now time.Time) []*event.Stored {
+func (c *coalescer) due(now time.Time) []ephemeralDue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var list []*event.Stored
+	var list []ephemeralDue
 	for key, entry := range c.entries {
 		if now.Sub(entry.sent) < ephemeralEvery {
 			continue
@@ -72,7 +82,7 @@ func (c *coalescer) due(now time.Time) []*event.Stored {
 			delete(c.entries, key)
 			continue
 		}
-		list = append(list, entry.waiting)
+		list = append(list, ephemeralDue{key.endpoint, entry.waiting})
 		entry.sent, entry.waiting = now, nil
 	}
 	return list
@@ -85,7 +95,7 @@ func (w *Webhooks) listenEphemeral(ctx context.Context, bucket int) {
 			if err != nil || event.Bucket(e.Source) != bucket {
 				return
 			}
-			if w.ephemeral.admit(&e, w.deps.Now()) {
+			if w.ephemeral.admit("", &e, w.deps.Now()) {
 				w.sendEphemeral(&e)
 			}
 		}
@@ -97,8 +107,12 @@ func (w *Webhooks) listenEphemeral(ctx context.Context, bucket int) {
 }
 
 func (w *Webhooks) sendDueEphemeral() {
-	for _, e := range w.ephemeral.due(w.deps.Now()) {
-		w.sendEphemeral(e)
+	for _, one := range w.ephemeral.due(w.deps.Now()) {
+		if one.endpoint != "" {
+			w.sendEphemeralTo(one.endpoint, one.event)
+		} else {
+			w.sendEphemeral(one.event)
+		}
 	}
 }
 

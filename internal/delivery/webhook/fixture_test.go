@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
@@ -112,7 +113,7 @@ func (r *fixture) node(buckets ...int) *node {
 	}
 	n.Webhooks = webhook.New(webhook.Deps{
 		Config: r.config, DB: r.DB, Events: r.events, Kinds: event.NewKinds(r.Catalog),
-		Orgs: r.Orgs, Accounts: r.Accounts, Seal: r.Seal, Audit: audit.New(r.DB, r.Seal, clock.Now), Outbox: outbox.New(r.DB, clock.Now), Public: r.public,
+		Orgs: r.Orgs, Accounts: r.Accounts, Platforms: func(environment.Environment) []string { return []string{"sandbox", "ghost"} }, Seal: r.Seal, Audit: audit.New(r.DB, r.Seal, clock.Now), Outbox: outbox.New(r.DB, clock.Now), Public: r.public,
 		Bus: r.Bus, Usage: n.count, Permits: n.suspensions, Registry: n.metrics, Log: slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: clock.Now,
 	})
 	running, stop := context.WithCancel(context.Background())

@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
 // flushAtMost limits how long a flush waits for the database.
@@ -120,7 +121,11 @@ func noticeEvent(n lane.Notice) outbox.Event {
 	if !n.Since.IsZero() {
 		data.FailingSinceSec = int(n.At.Sub(n.Since).Seconds())
 	}
-	e := outbox.Event{Org: n.Org, Account: id.Account(n.Source), Data: data}
+	data.EndpointID = n.Endpoint
+	e := outbox.Event{Org: n.Org, Data: data}
+	if event.IsAccount(n.Source) {
+		e.Account = id.Account(n.Source)
+	}
 	if n.Recovered {
 		e.Data = contract.WebhookRecovered(data)
 	}

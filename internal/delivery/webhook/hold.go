@@ -25,6 +25,10 @@ type holding struct {
 	lost <-chan struct{}
 	// deliveryEnded is signalled when a delivery ends.
 	deliveryEnded chan struct{}
+	// feeds are the endpoints of the bucket that run, guarded by Webhooks.mu; nil until the bucket is loaded and after it ends.
+	feeds map[id.Endpoint]*feedRun
+	// newEndpoint carries endpoints that were created.
+	newEndpoint chan endpointRef
 }
 
 // Committed reports events of buckets that this node holds, right after they were stored. It does not block. A caller
@@ -51,7 +55,7 @@ func (w *Webhooks) Hold(ctx context.Context, bucket int, epoch int64) {
 	lost := make(chan struct{})
 	h := &holding{
 		epoch: epoch, run: func(do func(context.Context)) { do(sends) }, lost: lost,
-		deliveryEnded: make(chan struct{}, 1), lose: sync.OnceFunc(func() { close(lost); cancel() }),
+		deliveryEnded: make(chan struct{}, 1), newEndpoint: make(chan endpointRef, 64), lose: sync.OnceFunc(func() { close(lost); cancel() }),
 	}
 	w.mu.Lock()
 	w.held[bucket] = h
@@ -64,6 +68,7 @@ func (w *Webhooks) Hold(ctx context.Context, bucket int, epoch int64) {
 	var listeners sync.WaitGroup
 	listening, stopListening := context.WithCancel(ctx)
 	listeners.Go(func() { w.listenEphemeral(listening, bucket) })
+	listeners.Go(func() { w.runEndpoints(listening, bucket, h) })
 	select {
 	case <-ctx.Done():
 	case <-h.lost:
@@ -333,14 +338,11 @@ func (w *Webhooks) spawn(job *lane.Job) {
 
 // readPage reads the next events of a lane.
 func (w *Webhooks) readPage(p *lane.Page) {
-	w.mu.Lock()
-	h := w.held[event.Bucket(p.Lane.Source())]
-	w.mu.Unlock()
 	var (
 		list []event.Stored
 		err  = errFenced
 	)
-	if h != nil {
+	if h, held := p.Holder.(*holding); held {
 		h.run(func(ctx context.Context) {
 			since := w.readableSince(endpointOf(p.Hook).days)
 			list, err = w.deps.Events.After(ctx, p.Lane.Org(), p.Lane.Source(), p.After, since, w.deps.Config.Lane.Page)

@@ -171,6 +171,9 @@ func (r *record) describe(head int64, now time.Time) Webhook {
 }
 
 func (w *Webhooks) sealAddress(org id.Org, account string, version int64) seal.Address {
+	if isEndpoint(account) {
+		account = string(org) // an endpoint outlives the accounts whose events it gets
+	}
 	return seal.Address{Org: org, Holder: account, Purpose: seal.PurposeWebhook, Version: version}
 }
 
@@ -202,7 +205,10 @@ func (w *Webhooks) buildHook(ctx context.Context, r *record, days int) (hook *la
 	// A URL that the current rules refuse has an empty target, to which nothing can be sent.
 	target, _ := w.deps.Public.Target(r.URL)
 	e := &endpoint{
-		org: r.Org, account: id.Account(r.Account), url: r.URL, target: target, current: sign.New(text), days: days,
+		org: r.Org, url: r.URL, target: target, current: sign.New(text), days: days,
+	}
+	if isEndpoint(r.Account) {
+		e.id = id.Endpoint(r.Account)
 	}
 	if r.Previous != nil && w.deps.Now().Before(r.PreviousUntil) {
 		before, err := w.deps.Seal.Open(ctx, w.sealAddress(r.Org, r.Account, r.PreviousVersion), r.Previous)
@@ -420,7 +426,10 @@ func (w *Webhooks) Delete(ctx context.Context, by audit.By, org id.Org, account 
 
 // Leave deletes the webhook of an account in the transaction that deletes the account.
 func (w *Webhooks) Leave(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error {
-	return eraseRecord(ctx, tx, org, account)
+	if err := eraseRecord(ctx, tx, org, account); err != nil {
+		return err
+	}
+	return eraseFromEndpoints(ctx, tx, org, account)
 }
 
 // Purge removes the URL and the logged responses of a deleted account's webhook. Its deliveries keep ids, kinds, times
@@ -428,6 +437,9 @@ func (w *Webhooks) Leave(ctx context.Context, tx postgres.Tx, org id.Org, accoun
 func (w *Webhooks) Purge(ctx context.Context, org id.Org, account id.Account, most int) (done bool, err error) {
 	// A Put that ran while the account was being deleted may have created the webhook again.
 	if err := eraseRecord(ctx, w.deps.DB, org, account); err != nil {
+		return false, err
+	}
+	if err := eraseFromEndpoints(ctx, w.deps.DB, org, account); err != nil {
 		return false, err
 	}
 	w.publishChange(ctx, org, account)

@@ -57,6 +57,8 @@ func reversed(text string) string {
 // backwards stands for the sealer.
 type backwards struct{}
 
+func (backwards) Prepare(context.Context, id.Org, string) error { return nil }
+
 func (backwards) Seal(_ context.Context, _ seal.Address, text secret.String) ([]byte, error) {
 	return []byte(reversed(text.Reveal())), nil
 }

@@ -18,12 +18,15 @@ import (
 
 // Delivery is one attempt to deliver an event.
 type Delivery struct {
-	ID      id.Delivery
-	Org     id.Org
-	Account id.Account
-	At      time.Time
-	Event   id.Event
-	Kind    string
+	ID  id.Delivery
+	Org id.Org
+	// Endpoint is empty for a delivery to the webhook of an account. Account is that of the event; empty for an event of the
+	// organisation.
+	Endpoint id.Endpoint
+	Account  id.Account
+	At       time.Time
+	Event    id.Event
+	Kind     string
 	// Seq is 0 for an event that is not stored.
 	Seq     int64
 	Attempt int
@@ -85,19 +88,24 @@ const lookEvery = 100 * time.Millisecond
 // skew is how far the clocks of other nodes may be ahead.
 const skew = time.Hour
 
-// Deliveries lists deliveries of an account, newest first. next is where the next page starts; zero after the last
+// Deliveries lists deliveries of an account, newest first, and returns where the next page starts; zero after the last
 // page. days is how many days back the caller may read.
-func (w *Webhooks) Deliveries(ctx context.Context, org id.Org, account id.Account, f LogFilter, days, limit int) (list []Delivery, next Position, err error) {
+func (w *Webhooks) Deliveries(ctx context.Context, org id.Org, account id.Account, f LogFilter, days, limit int) ([]Delivery, Position, error) {
 	if _, err := w.deps.Accounts.Get(ctx, org, account); err != nil {
 		return nil, Position{}, err
 	}
+	return w.deliveriesOf(ctx, ref{org, account}, f, days, limit)
+}
+
+// deliveriesOf lists deliveries to the webhook of an account, or to an endpoint.
+func (w *Webhooks) deliveriesOf(ctx context.Context, of ref, f LogFilter, days, limit int) (list []Delivery, next Position, err error) {
 	if f.Behind.At.IsZero() {
 		f.Behind.At = w.deps.Now().Add(skew)
 	}
 	for end := w.deps.Now().Add(f.Wait); ; {
 		w.flushLog(ctx)
 		// One more shows whether there is another page.
-		list, err = listDeliveries(ctx, w.deps.DB, ref{org, account}, f, w.readableSince(days), limit+1)
+		list, err = listDeliveries(ctx, w.deps.DB, of, f, w.readableSince(days), limit+1)
 		if err != nil || len(list) > 0 || !w.deps.Now().Before(end) || !clock.Pause(ctx, lookEvery) {
 			break
 		}

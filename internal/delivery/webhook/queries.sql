@@ -284,3 +284,203 @@ SELECT state, count(*) AS lanes FROM webhook_lane WHERE @only_org::text = '' OR 
 -- name: CountWebhooks :one
 -- tenant: operators see the lanes of all organisations
 SELECT count(*) FROM webhook WHERE deleted_at IS NULL AND (@only_org::text = '' OR org_id = @only_org);
+
+-- name: SerializeEndpoints :exec
+-- tenant: it locks a name
+SELECT pg_advisory_xact_lock(7264019, hashtext(@owner::text));
+
+-- name: CountEndpoints :one
+SELECT count(*) FROM webhook_endpoint WHERE org_id = @org_id AND deleted_at IS NULL;
+
+-- name: AddEndpoint :one
+INSERT INTO webhook_endpoint (org_id, id, bucket, url, description, events, account_ids, platforms, ordering, secret_version, secret, secret_last4,
+    gen, test_at, created_at, updated_at)
+VALUES (@org_id, @id, @bucket, @url, @description, @events, @account_ids, @platforms, @ordering, @secret_version, @secret, @secret_last4,
+    nextval('webhook_gen'), @now, @now, @now)
+RETURNING *;
+
+-- name: AddEndpointProgress :exec
+INSERT INTO webhook_endpoint_progress (org_id, endpoint_id, after_tx, after_id, state, updated_at)
+VALUES (@org_id, @endpoint_id, @after_tx, @after_id, 'live', @now);
+
+-- name: LockEndpoint :one
+SELECT * FROM webhook_endpoint WHERE org_id = @org_id AND id = @id AND deleted_at IS NULL FOR UPDATE;
+
+-- name: ChangeEndpoint :one
+UPDATE webhook_endpoint SET url = @url, description = @description, events = @events, account_ids = @account_ids, platforms = @platforms,
+    ordering = @ordering, enabled = @enabled, gen = nextval('webhook_gen'), updated_at = @now, changed_at = clock_timestamp()
+WHERE org_id = @org_id AND id = @id AND deleted_at IS NULL
+RETURNING *;
+
+-- name: RenewEndpointProgress :exec
+-- For an endpoint that was changed: it is tried again immediately, and so are its accounts.
+UPDATE webhook_endpoint_progress SET state = 'live', fail_since = NULL, fail_count = 0, next_at = NULL, updated_at = @now
+WHERE org_id = @org_id AND endpoint_id = @endpoint_id;
+
+-- name: RenewEndpointLanes :exec
+UPDATE webhook_endpoint_lane SET state = 'draining', fail_since = NULL, fail_count = 0, next_at = NULL, head_tries = 0, head_since = NULL, updated_at = @now
+WHERE org_id = @org_id AND endpoint_id = @endpoint_id;
+
+-- name: RotateEndpoint :one
+UPDATE webhook_endpoint SET previous = CASE WHEN @previous_until::timestamptz > @now::timestamptz THEN secret END, previous_version = secret_version,
+    previous_until = @previous_until, secret = @secret, secret_version = @secret_version, secret_last4 = @secret_last4,
+    gen = nextval('webhook_gen'), updated_at = @now, changed_at = clock_timestamp()
+WHERE org_id = @org_id AND id = @id AND deleted_at IS NULL
+RETURNING *;
+
+-- name: DeleteEndpoint :execrows
+UPDATE webhook_endpoint SET deleted_at = @now::timestamptz, secret = NULL, previous = NULL, gen = nextval('webhook_gen'), changed_at = clock_timestamp()
+WHERE org_id = @org_id AND id = @id AND deleted_at IS NULL;
+
+-- name: DeleteEndpointProgress :exec
+DELETE FROM webhook_endpoint_progress WHERE org_id = @org_id AND endpoint_id = @endpoint_id;
+
+-- name: DeleteEndpointLanes :exec
+DELETE FROM webhook_endpoint_lane WHERE org_id = @org_id AND endpoint_id = @endpoint_id;
+
+-- name: DeleteEndpointErrands :exec
+DELETE FROM webhook_endpoint_errand WHERE org_id = @org_id AND endpoint_id = @endpoint_id;
+
+-- name: DeleteSourceLanes :exec
+-- An account is deleted: nothing of it waits for an endpoint any more.
+DELETE FROM webhook_endpoint_lane WHERE org_id = @org_id AND source = @source;
+
+-- name: DeleteSourceErrands :exec
+DELETE FROM webhook_endpoint_errand WHERE org_id = @org_id AND source = @source AND source <> '';
+
+-- name: ForgetDeletedEndpoints :exec
+-- tenant: age alone decides
+DELETE FROM webhook_endpoint WHERE deleted_at < @before;
+
+-- name: SetEndpointTest :exec
+UPDATE webhook_endpoint SET test_at = @test_at, test_level = @test_level WHERE org_id = @org_id AND id = @id;
+
+-- name: Endpoints :many
+SELECT sqlc.embed(e), sqlc.embed(p) FROM webhook_endpoint e
+JOIN webhook_endpoint_progress p ON p.org_id = e.org_id AND p.endpoint_id = e.id
+WHERE e.org_id = @org_id AND e.deleted_at IS NULL AND (@id::text = '' OR e.id = @id) ORDER BY e.id;
+
+-- name: EndpointsOfBucket :many
+-- tenant: the holder of a bucket sends the events of its endpoints, of all organisations
+SELECT org_id, id FROM webhook_endpoint WHERE bucket = @bucket AND deleted_at IS NULL;
+
+-- name: ChangedEndpoints :many
+-- tenant: nodes look for changes of all endpoints
+SELECT org_id, id, changed_at FROM webhook_endpoint WHERE changed_at > @since ORDER BY changed_at LIMIT @max_rows;
+
+-- name: EndpointLanes :many
+SELECT * FROM webhook_endpoint_lane WHERE org_id = @org_id AND endpoint_id = @endpoint_id;
+
+-- name: EndpointCursors :many
+SELECT source, cursor FROM webhook_endpoint_lane WHERE org_id = @org_id AND endpoint_id = @endpoint_id AND cursor >= 0
+ORDER BY source LIMIT @max_rows;
+
+-- name: SaveProgress :many
+-- tenant: each row has its own org
+-- Positions are always written. States are written only for the same generation: a change of the endpoint has reset them. The endpoints are
+-- locked until the end of the transaction.
+WITH n AS (
+    SELECT unnest(@org_ids::text[]) AS org_id, unnest(@endpoint_ids::text[]) AS endpoint_id, unnest(@gens::bigint[]) AS gen,
+        unnest(@after_txs::bigint[]) AS after_tx, unnest(@after_ids::text[]) AS after_id, unnest(@states::text[]) AS state,
+        unnest(@fail_sinces::timestamptz[]) AS fail_since, unnest(@fail_counts::integer[]) AS fail_count, unnest(@next_ats::timestamptz[]) AS next_at,
+        unnest(@last_statuses::smallint[]) AS last_status, unnest(@last_errors::text[]) AS last_error, unnest(@reasons::text[]) AS reason
+), valid AS (
+    SELECT e.org_id, e.id, e.gen = n.gen AS is_current FROM webhook_endpoint e JOIN n ON e.org_id = n.org_id AND e.id = n.endpoint_id
+    WHERE e.deleted_at IS NULL ORDER BY e.id FOR SHARE OF e
+)
+UPDATE webhook_endpoint_progress p SET after_tx = n.after_tx, after_id = n.after_id,
+    state = CASE WHEN valid.is_current THEN n.state ELSE p.state END,
+    fail_since = CASE WHEN valid.is_current THEN nullif(n.fail_since, '0001-01-01 00:00:00+00') ELSE p.fail_since END,
+    fail_count = CASE WHEN valid.is_current THEN n.fail_count ELSE p.fail_count END,
+    next_at = CASE WHEN valid.is_current THEN nullif(n.next_at, '0001-01-01 00:00:00+00') ELSE p.next_at END,
+    last_status = n.last_status, last_error = n.last_error, reason = CASE WHEN valid.is_current THEN n.reason ELSE p.reason END, updated_at = @now
+FROM n JOIN valid ON valid.org_id = n.org_id AND valid.id = n.endpoint_id
+WHERE p.org_id = n.org_id AND p.endpoint_id = n.endpoint_id
+RETURNING p.endpoint_id, valid.is_current;
+
+-- name: SaveEndpointLanes :exec
+-- tenant: each row has its own org
+-- Like SaveLanes. Its transaction has locked the endpoints with SaveProgress.
+INSERT INTO webhook_endpoint_lane (org_id, endpoint_id, source, state, cursor, fail_since, fail_count, next_at, last_status, last_error, reason,
+    head_tries, head_since, updated_at)
+SELECT n.org_id, n.endpoint_id, n.source, n.state, n.cursor, nullif(n.fail_since, '0001-01-01 00:00:00+00'), n.fail_count,
+    nullif(n.next_at, '0001-01-01 00:00:00+00'), n.last_status, n.last_error, n.reason, n.head_tries, nullif(n.head_since, '0001-01-01 00:00:00+00'), @now
+FROM (
+    SELECT unnest(@org_ids::text[]) AS org_id, unnest(@endpoint_ids::text[]) AS endpoint_id, unnest(@sources::text[]) AS source,
+        unnest(@states::text[]) AS state, unnest(@cursors::bigint[]) AS cursor,
+        unnest(@fail_sinces::timestamptz[]) AS fail_since, unnest(@fail_counts::integer[]) AS fail_count, unnest(@next_ats::timestamptz[]) AS next_at,
+        unnest(@last_statuses::smallint[]) AS last_status, unnest(@last_errors::text[]) AS last_error, unnest(@reasons::text[]) AS reason,
+        unnest(@head_tries::integer[]) AS head_tries, unnest(@head_sinces::timestamptz[]) AS head_since
+) n
+ON CONFLICT (org_id, endpoint_id, source) DO UPDATE SET state = excluded.state, cursor = excluded.cursor,
+    fail_since = excluded.fail_since, fail_count = excluded.fail_count, next_at = excluded.next_at, last_status = excluded.last_status,
+    last_error = excluded.last_error, reason = excluded.reason, head_tries = excluded.head_tries, head_since = excluded.head_since,
+    updated_at = excluded.updated_at;
+
+-- name: RemoveEndpointLanes :exec
+-- tenant: each row has its own org
+DELETE FROM webhook_endpoint_lane l USING (
+    SELECT unnest(@org_ids::text[]) AS org_id, unnest(@endpoint_ids::text[]) AS endpoint_id, unnest(@sources::text[]) AS source
+) n
+WHERE l.org_id = n.org_id AND l.endpoint_id = n.endpoint_id AND l.source = n.source;
+
+-- name: AddEndpointErrand :exec
+-- Nothing is added if the endpoint was deleted in the meantime.
+INSERT INTO webhook_endpoint_errand (org_id, endpoint_id, id, bucket, kind, source, seq, after_tx, after_id, until_tx, from_at, until_at, account_ids,
+    events, tries, since, next_at)
+SELECT e.org_id, e.id, @id, e.bucket, @kind, @source, @seq, @after_tx, @after_id, @until_tx, @from_at, @until_at, @account_ids, @events, @tries, @since,
+    @next_at
+FROM webhook_endpoint e WHERE e.org_id = @org_id AND e.id = @endpoint_id AND e.deleted_at IS NULL FOR SHARE
+ON CONFLICT DO NOTHING;
+
+-- name: DueEndpointErrands :many
+-- tenant: the holder of a bucket runs its side deliveries
+SELECT * FROM webhook_endpoint_errand WHERE bucket = ANY (@buckets::smallint[]) AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
+
+-- name: MoveEndpointErrand :execrows
+UPDATE webhook_endpoint_errand SET after_tx = @after_tx, after_id = @after_id, tries = @tries, since = @since, next_at = @next_at
+WHERE org_id = @org_id AND endpoint_id = @endpoint_id AND id = @id;
+
+-- name: EndEndpointErrand :exec
+DELETE FROM webhook_endpoint_errand WHERE org_id = @org_id AND endpoint_id = @endpoint_id AND id = @id;
+
+-- name: SuccessRates :many
+-- The share of accepted attempts among the last 10,000 of each endpoint.
+SELECT a.account_id::text AS endpoint_id, count(*) AS attempts, count(*) FILTER (WHERE d.delivered) AS accepted
+FROM unnest(@endpoint_ids::text[]) AS a (account_id)
+CROSS JOIN LATERAL (
+    SELECT delivered FROM webhook_delivery
+    WHERE webhook_delivery.org_id = @org_id AND webhook_delivery.account_id = a.account_id AND webhook_delivery.at >= @since
+    ORDER BY webhook_delivery.at DESC, webhook_delivery.id DESC LIMIT 10000
+) d
+GROUP BY a.account_id;
+
+-- name: WebhooksToReplace :many
+-- The webhooks of accounts that an endpoint with the same URL takes over, with how far they are: to their cursor, or to the floor of their
+-- bucket if that is unknown. Paused ones stay.
+SELECT w.account_id, w.start_seq, coalesce(l.cursor, -1)::bigint AS cursor, coalesce(b.floor_at, 'epoch')::timestamptz AS floor_at
+FROM webhook w
+LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
+LEFT JOIN webhook_bucket b ON b.bucket = w.bucket
+WHERE w.org_id = @org_id AND w.url = @url AND w.deleted_at IS NULL AND coalesce(l.state, '') <> 'paused'
+    AND (sqlc.narg(among)::text[] IS NULL OR w.account_id = ANY (sqlc.narg(among)))
+ORDER BY w.account_id FOR UPDATE OF w;
+
+-- name: TakeOverLanes :exec
+INSERT INTO webhook_endpoint_lane (org_id, endpoint_id, source, state, cursor, updated_at)
+SELECT @org_id, @endpoint_id, unnest(@sources::text[]), 'draining', unnest(@cursors::bigint[]), @now;
+
+-- name: TakeOverRetries :exec
+INSERT INTO webhook_endpoint_errand (org_id, endpoint_id, id, bucket, kind, source, seq, after_tx, after_id, until_tx, tries, since, next_at)
+SELECT r.org_id, @endpoint_id, r.id, @bucket, r.kind, r.account_id, r.from_seq, 0, '', 0, r.tries, r.since, r.next_at FROM webhook_errand r
+WHERE r.org_id = @org_id AND r.account_id = ANY (@sources::text[]) AND r.kind = 'retry';
+
+-- name: DeleteReplaced :exec
+UPDATE webhook SET deleted_at = @now::timestamptz, secret = NULL, previous = NULL, gen = nextval('webhook_gen'), changed_at = clock_timestamp()
+WHERE org_id = @org_id AND account_id = ANY (@sources::text[]);
+
+-- name: DeleteReplacedLanes :exec
+DELETE FROM webhook_lane WHERE org_id = @org_id AND account_id = ANY (@sources::text[]);
+
+-- name: DeleteReplacedErrands :exec
+DELETE FROM webhook_errand WHERE org_id = @org_id AND account_id = ANY (@sources::text[]);

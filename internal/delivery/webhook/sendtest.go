@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,10 +37,7 @@ const testSnippet = 512
 // Test sends a test event to an account's webhook, signed like any other, and returns the response. The delivery is
 // logged, and not retried.
 func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id.Account) (Tested, error) {
-	if err := w.deps.Switches.Refuse(switches.Webhooks); err != nil {
-		return Tested{}, err
-	}
-	if err := w.deps.Permits.Permit(ctx, org); err != nil {
+	if err := w.maySendTest(ctx, org); err != nil {
 		return Tested{}, err
 	}
 	a, err := w.deps.Accounts.Get(ctx, org, account)
@@ -50,7 +48,21 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 	if err != nil {
 		return Tested{}, err
 	}
-	hook, gone, err := w.buildHook(ctx, &r, 0)
+	return w.sendTest(ctx, by, &r, event.Envelope{
+		Account: string(account), Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment.IsTest()},
+	})
+}
+
+func (w *Webhooks) maySendTest(ctx context.Context, org id.Org) error {
+	if err := w.deps.Switches.Refuse(switches.Webhooks); err != nil {
+		return err
+	}
+	return w.deps.Permits.Permit(ctx, org)
+}
+
+// sendTest sends a test event to a webhook. The envelope has its account, if any, and meta.
+func (w *Webhooks) sendTest(ctx context.Context, by audit.By, r *record, envelope event.Envelope) (Tested, error) {
+	hook, gone, err := w.buildHook(ctx, r, 0)
 	if gone {
 		return Tested{}, sealProblem(seal.ErrShredded)
 	}
@@ -62,21 +74,20 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 	if err != nil {
 		return Tested{}, fmt.Errorf("encode a test: %w", err)
 	}
-	ev := event.Stored{Org: org, Source: string(account), ID: id.New[id.Event](), Kind: test.Kind(), At: w.deps.Now()}
-	ev.Body = event.AppendEnvelope(nil, &event.Envelope{
-		ID: ev.ID, Kind: ev.Kind, Account: string(account), At: ev.At, Data: data,
-		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment.IsTest()},
-	})
+	source := cmp.Or(envelope.Account, string(r.Org))
+	ev := event.Stored{Org: r.Org, Source: source, ID: id.New[id.Event](), Kind: test.Kind(), At: w.deps.Now()}
+	envelope.ID, envelope.Kind, envelope.At, envelope.Data = ev.ID, ev.Kind, ev.At, data
+	ev.Body = event.AppendEnvelope(nil, &envelope)
 	result, answer := w.post(ctx, endpointOf(hook), &ev, deliveryMeta{attempt: 1})
 	if result.Aborted {
 		if err := context.Cause(ctx); err != nil {
-			return Tested{}, fmt.Errorf("test the webhook of %s: %w", account, err)
+			return Tested{}, fmt.Errorf("test the webhook of %s: %w", r.Account, err)
 		}
 		return Tested{}, problem.ServiceUnavailable.New("The service could not send the test. Try again.").After(2)
 	}
 	d := Delivery{
-		ID: id.New[id.Delivery](), Org: org, Account: account, At: w.deps.Now(), Event: ev.ID, Kind: ev.Kind, Attempt: 1, Status: result.Status,
-		Took: result.Took, Error: result.Failure, Cause: CauseTest, Delivered: lane.Classify(result) == lane.Delivered,
+		ID: id.New[id.Delivery](), Org: r.Org, Endpoint: endpointOf(hook).id, Account: accountOf(&ev), At: w.deps.Now(), Event: ev.ID, Kind: ev.Kind, Attempt: 1,
+		Status: result.Status, Took: result.Took, Error: result.Failure, Cause: CauseTest, Delivered: lane.Classify(result) == lane.Delivered,
 	}
 	shown := snippet(answer.Body, testSnippet)
 	if !d.Delivered {
@@ -99,16 +110,25 @@ func (w *Webhooks) admitTest(ctx context.Context, by audit.By, org id.Org, accou
 			return errNoWebhook()
 		}
 		now := w.deps.Now()
-		level := max(r.TestLevel-now.Sub(r.TestAt).Minutes()*testsPerMinute, 0)
-		if level+1 > testsPerMinute {
-			wait := time.Duration((level + 1 - testsPerMinute) / testsPerMinute * float64(time.Minute))
-			d := admission.Denial{Reason: "webhook_test_rpm", Wait: wait, Limit: testsPerMinute, Current: int(level)}
-			return d.Problem()
+		level, err := r.addTest(now)
+		if err != nil {
+			return err
 		}
-		if err := setTest(ctx, tx, &r, level+1, now); err != nil {
+		if err := setTest(ctx, tx, &r, level, now); err != nil {
 			return err
 		}
 		return w.deps.Audit.Record(ctx, tx, org, by, string(account), audit.Changes{})
 	})
 	return r, err
+}
+
+// addTest returns the level of the leaky bucket after one more test, or refuses the test.
+func (r *record) addTest(now time.Time) (float64, error) {
+	level := max(r.TestLevel-now.Sub(r.TestAt).Minutes()*testsPerMinute, 0)
+	if level+1 > testsPerMinute {
+		wait := time.Duration((level + 1 - testsPerMinute) / testsPerMinute * float64(time.Minute))
+		d := admission.Denial{Reason: "webhook_test_rpm", Wait: wait, Limit: testsPerMinute, Current: int(level)}
+		return 0, d.Problem()
+	}
+	return level + 1, nil
 }

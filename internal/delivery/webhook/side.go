@@ -46,7 +46,7 @@ type sideDelivery struct {
 	nextAt  time.Time
 }
 
-func newSideID() string { return "whe_" + strings.TrimPrefix(string(id.New[id.Delivery]()), "whd_") }
+func newSideID() string { return "whr_" + strings.TrimPrefix(string(id.New[id.Delivery]()), "whd_") }
 
 // newRetry returns the side delivery of an event that its lane gave up on.
 func newRetry(e *lane.SideDelivery) sideDelivery {
@@ -107,6 +107,7 @@ func (w *Webhooks) startDueSideDeliveries(ctx context.Context) {
 		return
 	}
 	w.sideRuns.startListing()
+	w.startDueEndpointErrands(ctx, buckets)
 	list, err := dueSideDeliveries(ctx, w.deps.DB, buckets, w.deps.Now(), w.deps.Config.SideDeliveries)
 	if err != nil {
 		if ctx.Err() == nil {

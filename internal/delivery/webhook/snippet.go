@@ -16,7 +16,11 @@ import (
 const sealedSnippet = "sealed:"
 
 func (d *Delivery) snippetAddress() seal.Address {
-	return seal.Address{Org: d.Org, Holder: string(d.Account), Purpose: seal.PurposeDelivery, Version: d.At.UnixMicro()}
+	holder := string(d.Account)
+	if holder == "" {
+		holder = string(d.Org)
+	}
+	return seal.Address{Org: d.Org, Holder: holder, Purpose: seal.PurposeDelivery, Version: d.At.UnixMicro()}
 }
 
 // sealSnippet seals the snippet of a delivery with the account's key, because a receiver may repeat the event in its

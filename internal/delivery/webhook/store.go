@@ -174,7 +174,11 @@ func eraseRecord(ctx context.Context, q db.DBTX, org id.Org, account id.Account)
 
 // forgetDeleted deletes the rows of webhooks that were deleted before a time.
 func forgetDeleted(ctx context.Context, q db.DBTX, before time.Time) error {
-	if err := db.New(q).ForgetDeleted(ctx, &before); err != nil {
+	err := db.New(q).ForgetDeleted(ctx, &before)
+	if err == nil {
+		err = db.New(q).ForgetDeletedEndpoints(ctx, &before)
+	}
+	if err != nil {
 		return fmt.Errorf("forget deleted webhooks: %w", err)
 	}
 	return nil

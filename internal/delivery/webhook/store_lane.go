@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/internal/db"
@@ -47,7 +48,7 @@ func readLanes(ctx context.Context, q db.DBTX, bucket int) ([]lane.Row, error) {
 func saveBatch(ctx context.Context, tx postgres.Tx, b *lane.Batch, now time.Time) (written, error) {
 	done := written{unsaved: map[string]bool{}}
 	q := db.New(tx)
-	ours, err := lockBuckets(ctx, q, b.Checkpoints, &done)
+	ours, err := lockBuckets(ctx, q, b.Checkpoints, b.Feeds, &done)
 	if err != nil {
 		return done, err
 	}
@@ -58,7 +59,16 @@ func saveBatch(ctx context.Context, tx postgres.Tx, b *lane.Batch, now time.Time
 	if err := removeLanes(ctx, q, b.Remove, ours); err != nil {
 		return done, err
 	}
+	if err := saveFeeds(ctx, q, b.Feeds, ours, now); err != nil {
+		return done, err
+	}
 	for i := range b.SideDeliveries {
+		if b.SideDeliveries[i].Endpoint != "" {
+			if err := addEndpointErrand(ctx, q, newEndpointRetry(&b.SideDeliveries[i])); err != nil {
+				return done, err
+			}
+			continue
+		}
 		if err := insertSideDelivery(ctx, q, newRetry(&b.SideDeliveries[i])); err != nil {
 			return done, err
 		}
@@ -86,9 +96,13 @@ func saveBatch(ctx context.Context, tx postgres.Tx, b *lane.Batch, now time.Time
 // lockBuckets locks the buckets that are still held under their epoch, until the end of the transaction, and adds the
 // others to done.lost.
 func lockBuckets(
-	ctx context.Context, q *db.Queries, checkpoints []lane.Checkpoint, done *written,
+	ctx context.Context, q *db.Queries, checkpoints []lane.Checkpoint, feeds []lane.FeedSave, done *written,
 ) (map[int]bool, error) {
 	ours := map[int]bool{}
+	checkpoints = slices.Clip(checkpoints)
+	for i := range feeds {
+		checkpoints = append(checkpoints, lane.Checkpoint{Bucket: feeds[i].Bucket, Epoch: feeds[i].Epoch})
+	}
 	if len(checkpoints) == 0 {
 		return ours, nil
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
 const (
-	copyColumns     = "(at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet)"
-	copyColumnCount = 14
+	copyColumns     = "(at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet, source)"
+	copyColumnCount = 15
 )
 
 // copyDeliveries writes deliveries with COPY. It uses the memory of rows.
@@ -29,7 +30,7 @@ func copyDeliveries(ctx context.Context, tx postgres.Tx, list []Delivery, rows *
 		rows.Int32(int32(d.Attempt))
 		rows.Int16(int16(d.Status))
 		rows.Bool(d.Delivered)
-		for _, text := range [...]string{string(d.Org), string(d.Account), string(d.ID), string(d.Event), d.Kind, d.Cause, d.Error, d.Snippet} {
+		for _, text := range [...]string{string(d.Org), d.hook(), string(d.ID), string(d.Event), d.Kind, d.Cause, d.Error, d.Snippet, d.source()} {
 			rows.Text(text)
 		}
 	}
@@ -42,7 +43,7 @@ func copyDeliveries(ctx context.Context, tx postgres.Tx, list []Delivery, rows *
 func clearDeletedResponses(ctx context.Context, tx postgres.Tx, list []Delivery) error {
 	var accounts []string
 	for i := range list {
-		if list[i].Snippet != "" {
+		if list[i].Snippet != "" && list[i].Endpoint == "" {
 			accounts = append(accounts, string(list[i].Account))
 		}
 	}
@@ -55,7 +56,7 @@ func clearDeletedResponses(ctx context.Context, tx postgres.Tx, list []Delivery)
 		return fmt.Errorf("find deleted webhooks: %w", err)
 	}
 	for i := range list {
-		if !slices.Contains(held, string(list[i].Account)) {
+		if list[i].Endpoint == "" && !slices.Contains(held, string(list[i].Account)) {
 			list[i].Snippet = ""
 		}
 	}
@@ -119,6 +120,9 @@ func getDelivery(ctx context.Context, q db.DBTX, at ref, one id.Delivery, since 
 	}
 	row, err := db.New(q).Delivery(ctx, db.DeliveryParams{OrgID: at.Org, AccountID: string(at.Account), ID: string(one), Since: from, Until: made.Add(idSpread)})
 	if errors.Is(err, postgres.ErrNoRows) {
+		if isEndpoint(string(at.Account)) {
+			return Delivery{}, problem.DeliveryNotFound.New("The endpoint has no delivery with this id.")
+		}
 		return Delivery{}, problem.DeliveryNotFound.New("The account has no delivery with this id.")
 	}
 	if err != nil {
@@ -128,11 +132,37 @@ func getDelivery(ctx context.Context, q db.DBTX, at ref, one id.Delivery, since 
 }
 
 func deliveryOf(r *db.WebhookDelivery) Delivery {
-	return Delivery{
+	d := Delivery{
 		ID: id.Delivery(r.ID), Org: r.OrgID, Account: id.Account(r.AccountID), At: r.At, Event: id.Event(r.EventID), Kind: r.Kind, Seq: r.Seq,
 		Attempt: int(r.Attempt), Status: int(r.Status), Took: time.Duration(r.TookUs) * time.Microsecond, Error: r.Error, Cause: r.Cause,
 		Delivered: r.Delivered, Snippet: r.Snippet,
 	}
+	if isEndpoint(r.AccountID) {
+		d.Endpoint, d.Account = id.Endpoint(r.AccountID), ""
+		if event.IsAccount(r.Source) {
+			d.Account = id.Account(r.Source)
+		}
+	}
+	return d
+}
+
+// hook returns what the column account_id has: the account whose webhook got the delivery, or the endpoint.
+func (d *Delivery) hook() string {
+	if d.Endpoint != "" {
+		return string(d.Endpoint)
+	}
+	return string(d.Account)
+}
+
+// source returns what the column source has: the source of the event if it was delivered to an endpoint.
+func (d *Delivery) source() string {
+	switch {
+	case d.Endpoint == "":
+		return ""
+	case d.Account == "":
+		return string(d.Org)
+	}
+	return string(d.Account)
 }
 
 // lastDelivery is the last delivery of an account. succeeded is when the last successful one was; zero if unknown.

@@ -13,6 +13,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -65,6 +67,7 @@ type accounts interface {
 
 // sealer encrypts secrets. It is implemented by *seal.Sealer.
 type sealer interface {
+	Prepare(ctx context.Context, org id.Org, holder string) error
 	Seal(ctx context.Context, at seal.Address, text secret.String) ([]byte, error)
 	Open(ctx context.Context, at seal.Address, sealed []byte) (secret.String, error)
 }
@@ -82,18 +85,20 @@ type usageCounter interface {
 
 // Deps are the dependencies of the service.
 type Deps struct {
-	Config   Config
-	DB       *postgres.DB
-	Events   *event.Store
-	Kinds    *event.Kinds
-	Orgs     *org.Orgs
-	Accounts accounts
-	Seal     sealer
-	Audit    *audit.Log
-	Outbox   *outbox.Outbox
-	Public   *egress.Public
-	Bus      publisher
-	Usage    usageCounter
+	Config Config
+	DB     *postgres.DB
+	Events *event.Store
+	Kinds  *event.Kinds
+	Orgs   *org.Orgs
+	// Platforms returns the ids of the platforms of an environment, for the filters of endpoints.
+	Platforms func(environment.Environment) []string
+	Accounts  accounts
+	Seal      sealer
+	Audit     *audit.Log
+	Outbox    *outbox.Outbox
+	Public    *egress.Public
+	Bus       publisher
+	Usage     usageCounter
 	// Switches reports whether operators have stopped deliveries; nil means never. The caller also calls Halt for it.
 	Switches *switches.Control
 	// Permits is consulted right before each delivery. The caller also calls Suspend with the same organisations.
@@ -112,7 +117,7 @@ type Webhooks struct {
 	days    *postgres.Days
 	metrics metrics
 
-	// mu guards machine, held and ended. It is never held during I/O.
+	// mu guards machine, held with its feeds, and ended. It is never held during I/O.
 	mu      sync.Mutex
 	machine *lane.Machine
 	held    map[int]*holding
@@ -157,7 +162,7 @@ func signal(c chan struct{}) {
 func (w *Webhooks) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, part := range []func(context.Context){
-		w.loadLoop, w.timerLoop, w.flushLoop, w.pollLoop, w.sideLoop, w.upkeepLoop, w.listen,
+		w.loadLoop, w.timerLoop, w.flushLoop, w.pollLoop, w.pollEndpoints, w.sideLoop, w.upkeepLoop, w.listen,
 	} {
 		all.Go(func() { part(ctx) })
 	}
@@ -232,24 +237,37 @@ func (w *Webhooks) upkeep(ctx context.Context) {
 	}
 }
 
-// subject is where a node publishes that an account's webhook changed or has a new side delivery.
-func subject(account id.Account) string { return "ctl.webhook." + string(account) }
+// subject is where a node publishes that the webhook of an account, or an endpoint, changed or has a new side delivery.
+func subject(name string) string { return "ctl.webhook." + name }
+
+// sideSuffix marks the message of an endpoint that has a new side delivery and is otherwise as before.
+const sideSuffix = "_side"
 
 const changePattern = "ctl.webhook.*"
 
 // publishChange makes the node that holds the account's bucket read the webhook and its side deliveries again. It is
 // an optimisation: pollLoop and sideLoop find the change anyway.
 func (w *Webhooks) publishChange(ctx context.Context, org id.Org, account id.Account) {
-	if err := w.deps.Bus.Publish(subject(account), []byte(org)); err != nil {
-		w.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish webhook change", slog.Any(logkey.Error, err))
-	}
+	w.publish(ctx, string(account), org)
 	w.reloadHook(org, string(account))
 }
 
+func (w *Webhooks) publish(ctx context.Context, name string, org id.Org) {
+	if err := w.deps.Bus.Publish(subject(name), []byte(org)); err != nil {
+		w.deps.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish webhook change", slog.Any(logkey.Error, err))
+	}
+}
+
 func (w *Webhooks) listen(ctx context.Context) {
-	err := w.deps.Bus.Subscribe(ctx, changePattern, func(account string, payload []byte) {
-		if org, err := id.Parse[id.Org](string(payload)); err == nil {
-			w.reloadHook(org, account)
+	err := w.deps.Bus.Subscribe(ctx, changePattern, func(name string, payload []byte) {
+		switch org, err := id.Parse[id.Org](string(payload)); {
+		case err != nil:
+		case isEndpoint(name) && strings.HasSuffix(name, sideSuffix):
+			signal(w.sideDue)
+		case isEndpoint(name):
+			w.reloadEndpoint(endpointRef{org, id.Endpoint(name)})
+		default:
+			w.reloadHook(org, name)
 		}
 	})
 	if err != nil && ctx.Err() == nil {

@@ -156,6 +156,21 @@ func (s *Store) OldestBehind(ctx context.Context, org id.Org, behind map[string]
 	return oldest, nil
 }
 
+// Waiting says how many events of a kind and source are after a position, and when the first of them was stored.
+type Waiting struct {
+	Source, Kind string
+	Events       int64
+	FirstAt      time.Time
+}
+
+// OrgWaiting counts the events of an org after a position, by source and kind. It looks at most events at most.
+func (s *Store) OrgWaiting(ctx context.Context, org id.Org, p Position, since time.Time, most int) ([]Waiting, error) {
+	rows, err := db.New(s.deps.DB).OrgWaiting(ctx, db.OrgWaitingParams{
+		OrgID: org, AfterTx: p.Tx, AfterID: p.ID, Since: since, MaxRows: int32(most),
+	})
+	return postgres.Convert(rows, func(r db.OrgWaitingRow) Waiting { return Waiting(r) }), err
+}
+
 // Heads lists the sources of a bucket that have events newer than changedAfter.
 func (s *Store) Heads(ctx context.Context, bucket int, changedAfter time.Time) ([]HeadRow, error) {
 	rows, err := db.New(s.deps.DB).HeadsChanged(ctx, db.HeadsChangedParams{Bucket: int16(bucket), ChangedAfter: changedAfter})

@@ -89,7 +89,7 @@ func (s *Jobs) deleteInput(ctx context.Context, j *Job) {
 	}
 }
 
-// Give gives a job the input that it waits for. Giving the same input again changes nothing.
+// Give stores the input that a job waits for, and enqueues the job. Giving the same input again changes nothing.
 func (s *Jobs) Give(ctx context.Context, caller *apikey.Principal, by audit.By, job string, d Draft) (Job, error) {
 	owner := caller.Org.ID
 	j, err := s.Get(ctx, owner, job)

@@ -236,10 +236,14 @@ func (e *Exporter) exportRow(ctx context.Context, r *job.Run, t *table, types ma
 
 // holderOf returns the account whose key seals a row; empty for that of the organisation.
 func holderOf(ctx context.Context, r *job.Run, t *table, row map[string]any) (id.Account, error) {
-	if t.account == "" || !isAccount(row[t.account]) {
+	of := row[t.account]
+	if isAccount(row["source"]) {
+		of = row["source"] // a delivery to an endpoint: its webhook is not the account's
+	}
+	if t.account == "" || !isAccount(of) {
 		return "", nil
 	}
-	account, _ := row[t.account].(string)
+	account, _ := of.(string)
 	has, err := r.HasKey(ctx, id.Account(account))
 	if err != nil || !has {
 		return "", err

@@ -88,6 +88,7 @@ var tables = []table{
 		name: "api_key", kind: "key", order: []string{"id"},
 		columns: []string{
 			"id", "kind", "hint", "label", "scopes", "methods", "account_ids", "person_id", "created_at", "expires_at", "revoked_at", "last_used_at",
+			"allowed_ips", "replaced_by", "minted_by",
 		},
 		withheld: with(reasons(secretValue, "hash"), internal, "session_id"),
 	},
@@ -160,9 +161,31 @@ var tables = []table{
 		withheld: reasons(internal, "bucket", "gen", "moved", "head_tries", "head_since"),
 	},
 	{
+		name: "webhook_endpoint", kind: "webhookEndpoint", order: []string{"id"},
+		columns: []string{
+			"id", "url", "description", "events", "account_ids", "platforms", "ordering", "enabled", "secret_last4", "created_at", "updated_at", "deleted_at",
+		},
+		withheld: with(reasons(secretValue, "secret", "secret_version", "previous", "previous_version", "previous_until"), internal,
+			"bucket", "gen", "test_level", "test_at", "changed_at"),
+	},
+	{
+		name: "webhook_endpoint_progress", kind: "webhookEndpointState", order: []string{"endpoint_id"},
+		columns: []string{
+			"endpoint_id", "state", "fail_since", "fail_count", "next_at", "last_status", "last_error", "reason", "updated_at",
+		},
+		withheld: reasons(internal, "after_tx", "after_id"),
+	},
+	{
+		name: "webhook_endpoint_lane", kind: "webhookEndpointAccount", order: []string{"endpoint_id", "source"},
+		columns: []string{
+			"endpoint_id", "source", "state", "cursor", "fail_since", "fail_count", "next_at", "last_status", "last_error", "reason", "updated_at",
+		},
+		withheld: reasons(internal, "head_tries", "head_since"),
+	},
+	{
 		name: "webhook_delivery", kind: "delivery", group: "account_id", order: []string{"at", "id"}, account: "account_id", open: openSnippet,
 		columns: []string{
-			"id", "at", "account_id", "event_id", "seq", "kind", "attempt", "cause", "status", "delivered", "took_us", "error", "snippet",
+			"id", "at", "account_id", "source", "event_id", "seq", "kind", "attempt", "cause", "status", "delivered", "took_us", "error", "snippet",
 		},
 		withheld: reasons(""),
 	},
@@ -233,6 +256,8 @@ var Withheld = map[string]string{
 	"stream_token":      secretValue,
 	"support_offer":     "links with which operators open the dashboard, for minutes: secrets",
 	"webhook_errand":    transient,
+
+	"webhook_endpoint_errand": transient,
 }
 
 // Stepped are the tables that are not exported as they are, with the kinds of the lines that have their content.
@@ -259,6 +284,11 @@ func openSnippet(ctx context.Context, e *Exporter, org id.Org, row map[string]an
 
 func deliveryOf(org id.Org, row map[string]any) (webhook.Delivery, error) {
 	account, _ := row["account_id"].(string)
+	if source, _ := row["source"].(string); source != "" {
+		if account = source; source == string(org) {
+			account = ""
+		}
+	}
 	snippet, _ := row["snippet"].(string)
 	at, ok := row["at"].(stampedTime)
 	if !ok {

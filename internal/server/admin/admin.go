@@ -103,7 +103,7 @@ func New(d Deps) (*Admin, error) {
 			Title: "Stagedoor admin", Version: "1.0.0", Description: "For operators.",
 			PublicURL: d.Config.URL, ProblemsURL: d.Config.PublicURL + "/problems",
 		},
-		Auth: who, Browser: &endpoint.Browser{Cookie: cookieName, Identify: who.identify}, Admit: nil, Count: nil, Journal: nil, Idempotency: nil, Reconnect: nil,
+		Auth: who, Browser: &endpoint.Browser{Cookie: cookieName, Identify: who.identify}, Admit: nil, Count: nil, Journal: nil, Idempotency: nil, Reconnect: nil, Address: nil,
 		Draining: d.Draining, Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now, Local: nil,
 	})
 	a.orgRoutes()

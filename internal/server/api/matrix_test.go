@@ -88,6 +88,19 @@ var resources = map[string]struct {
 		},
 		func() string { return string(id.New[id.BrowserSession]()) },
 	},
+	"webhook-endpoints": {
+		func(t *testing.T, n *testnode.Node, o testnode.Org) string {
+			t.Helper()
+			r := n.Call(t, http.MethodPost, "/v1/webhook-endpoints", o.Key, map[string]any{"url": "http://127.0.0.1:9/hook"})
+			made, _ := r.JSON()["endpoint"].(map[string]any)
+			found, _ := made["id"].(string)
+			if found == "" {
+				t.Fatalf("create an endpoint: %d %s", r.Status, r.Body)
+			}
+			return found
+		},
+		func() string { return string(id.New[id.Endpoint]()) },
+	},
 	"jobs": {
 		func(t *testing.T, n *testnode.Node, o testnode.Org) string {
 			t.Helper()
@@ -227,6 +240,8 @@ var bodies = map[string]func(session map[string]any) map[string]any{
 	},
 	"connectCurl": func(s map[string]any) map[string]any { return map[string]any{"curl": s["curl"]} },
 	"putWebhook":  func(map[string]any) map[string]any { return map[string]any{"url": unreachable} },
+
+	"createWebhookEndpoint": func(map[string]any) map[string]any { return map[string]any{"url": unreachable} },
 }
 
 // unreachable is a URL that never responds.
@@ -235,8 +250,18 @@ const unreachable = "http://127.0.0.1:9/hook"
 // hooked creates the webhook that an operation on an account needs, and returns the path of the operation.
 func hooked(t *testing.T, n *testnode.Node, key, operation, path string) string {
 	t.Helper()
+	if operation == "redeliverToWebhookEndpoint" {
+		deliveries, _, _ := strings.Cut(path, "/"+someDelivery)
+		list, _ := n.Call(t, http.MethodGet, "/v1/accounts", key, nil).JSON()["accounts"].([]any)
+		if len(list) == 0 {
+			t.Fatal("no account has an event to deliver")
+		}
+		of, _ := list[0].(map[string]any)["id"].(string)
+		n.Call(t, http.MethodPatch, "/v1/accounts/"+of, key, map[string]any{"label": "yet another"})
+		return strings.Replace(path, someDelivery, firstDelivery(t, n, key, deliveries+"?event=account.updated&wait=25"), 1)
+	}
 	hook, rest, found := strings.Cut(path, "/webhook")
-	if !found || operation == "putWebhook" {
+	if !found || operation == "putWebhook" || strings.HasPrefix(path, "/v1/webhook-endpoints") {
 		return path
 	}
 	hook += "/webhook"
@@ -278,14 +303,17 @@ func segment(path string) string {
 
 // others replace the further parameters of a path, and add required query parameters.
 var others = map[string]*strings.Replacer{
-	"callMethod":      strings.NewReplacer("{resource}", "messages", "{method}", "send"),
-	"readMethod":      strings.NewReplacer("{resource}", "me", "{method}", "get"),
-	"downloadMedia":   strings.NewReplacer("{mediaId}", "1"),
-	"fetchMedia":      strings.NewReplacer("/media", "/media?url=http%3A%2F%2F127.0.0.1%2Fmedia%2F1%2Ffull"),
-	"getEvent":        strings.NewReplacer("{eventId}", "evt_01k9x5ahzre4bb3069xb2way0g"),
-	"getDelivery":     strings.NewReplacer("{deliveryId}", someDelivery),
-	"redeliver":       strings.NewReplacer("{deliveryId}", someDelivery),
-	"uploadMediaPart": strings.NewReplacer("{uploadId}", "1", "{number}", "1"),
+	"callMethod":    strings.NewReplacer("{resource}", "messages", "{method}", "send"),
+	"readMethod":    strings.NewReplacer("{resource}", "me", "{method}", "get"),
+	"downloadMedia": strings.NewReplacer("{mediaId}", "1"),
+	"fetchMedia":    strings.NewReplacer("/media", "/media?url=http%3A%2F%2F127.0.0.1%2Fmedia%2F1%2Ffull"),
+	"getEvent":      strings.NewReplacer("{eventId}", "evt_01k9x5ahzre4bb3069xb2way0g"),
+	"getDelivery":   strings.NewReplacer("{deliveryId}", someDelivery),
+	"redeliver":     strings.NewReplacer("{deliveryId}", someDelivery),
+
+	"getWebhookEndpointDelivery": strings.NewReplacer("{deliveryId}", someDelivery),
+	"redeliverToWebhookEndpoint": strings.NewReplacer("{deliveryId}", someDelivery),
+	"uploadMediaPart":            strings.NewReplacer("{uploadId}", "1", "{number}", "1"),
 }
 
 // fill replaces the first parameter of a path with an id.
@@ -552,7 +580,13 @@ func crossTenants(t *testing.T, node *testnode.Node, database secret.String, ope
 			account, foreign = connected(t, node, mine), connected(t, node, theirs)
 			triedOn(t, node, mine.Key, account) // an account without a webhook has another 404
 		}
+		own, other, missing := account, foreign, "account-not-found"
 		object := second.existing(t, node, theirs.Key, foreign)
+		if of := segment(op.Path); of == "webhook-endpoints" {
+			own, other, missing = resources[of].existing(t, node, mine), resources[of].existing(t, node, theirs), "endpoint-not-found"
+			node.Call(t, http.MethodPost, "/v1/webhook-endpoints/"+other+"/test", theirs.Key, nil)
+			object = firstDelivery(t, node, theirs.Key, "/v1/webhook-endpoints/"+other+"/deliveries?wait=25")
+		}
 		call := func(account, object string) testnode.Reply {
 			cases++
 			path := strings.NewReplacer("{"+parameters[0]+"}", account, "{"+parameters[1]+"}", object, "{number}", "1").Replace(op.Path)
@@ -563,7 +597,7 @@ func crossTenants(t *testing.T, node *testnode.Node, database secret.String, ope
 			must.OK(t, err)
 			return r
 		}
-		unknown, r := call(account, second.unknown), call(account, object)
+		unknown, r := call(own, second.unknown), call(own, object)
 		if unknown.Status != http.StatusNotFound {
 			leak("%s of an unknown %s: %d %s", op.ID, parameters[1], unknown.Status, unknown.Body)
 		}
@@ -571,7 +605,7 @@ func crossTenants(t *testing.T, node *testnode.Node, database secret.String, ope
 			leak("%s of a %s of another org reveals more than an unknown one:\n%d %s\n%d %s",
 				op.ID, parameters[1], r.Status, r.Body, unknown.Status, unknown.Body)
 		}
-		if r := call(foreign, object); r.Status != http.StatusNotFound || r.Code() != "account-not-found" {
+		if r := call(other, object); r.Status != http.StatusNotFound || r.Code() != missing {
 			leak("%s of a %s below the other org's account: %d %s", op.ID, parameters[1], r.Status, r.Body)
 		}
 	}
@@ -654,6 +688,22 @@ func deleteAndRestore(t *testing.T, owner *testnode.Browser) map[string]testnode
 	return map[string]testnode.Reply{"deleteOrg": deleted, "restoreOrg": restored}
 }
 
+// uploadItems gives items to a bulk job that waits for them.
+func uploadItems(t *testing.T, node *testnode.Node, owner testnode.Org) testnode.Reply {
+	t.Helper()
+	started := node.Call(t, http.MethodPost, "/v1/jobs", owner.Key, map[string]any{"kind": "bulk", "method": "messages.send"})
+	job, _ := started.JSON()["job"].(map[string]any)
+	account := node.ConnectLogin(t, owner.Key, "ok+items"+owner.ID+"@sandbox.test", "us")
+	item := `{"accountId": "` + account + `", "args": {"chatId": "1", "text": "Hi"}}` + "\n"
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, fmt.Sprintf("%s/v1/jobs/%v/items", node.URL, job["id"]), strings.NewReader(item))
+	must.OK(t, err)
+	req.Header.Set("Authorization", "Bearer "+owner.Key)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	r, err := testnode.Send(req)
+	must.OK(t, err)
+	return r
+}
+
 // An operation that changes something writes exactly one audit entry, with its declared action, and only if it
 // succeeds. The result of an attempt is a separate entry.
 func TestEveryChangeIsAudited(t *testing.T) {
@@ -697,6 +747,8 @@ func TestEveryChangeIsAudited(t *testing.T) {
 			r = deleteAndRestore(t, joined(t, node, owner, "owner"))[op.ID]
 		case ownersOnly[op.ID]:
 			r = askBrowser(t, joined(t, node, owner, "owner"), op, path)
+		case op.ID == "putJobItems":
+			r = uploadItems(t, node, owner)
 		default:
 			r = node.Call(t, op.Method, path, owner.Key, workingBody(t, node, owner, op))
 		}

@@ -51,7 +51,7 @@ func (v *visit) toolForm() bool {
 	if err == nil && kind == "application/x-www-form-urlencoded" {
 		err = v.r.ParseForm()
 	}
-	if err != nil || kind != "application/x-www-form-urlencoded" || v.r.PostForm.Get("client_id") == "" {
+	if err != nil || kind != "application/x-www-form-urlencoded" || v.r.PostFormValue("client_id") == "" {
 		v.json(http.StatusBadRequest, deviceError{"invalid_request", "Send client_id in a form, as application/x-www-form-urlencoded."})
 		return false
 	}
@@ -64,7 +64,7 @@ func (v *visit) postDeviceCode() {
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	d, err := v.deps.Members.StartDevice(ctx, v.r.PostForm.Get("machine"), v.source)
+	d, err := v.deps.Members.StartDevice(ctx, v.r.PostFormValue("machine"), v.source)
 	if err != nil {
 		v.refuse(err)
 		return
@@ -80,13 +80,13 @@ func (v *visit) postDeviceToken() {
 	if !v.toolForm() {
 		return
 	}
-	if v.r.PostForm.Get("grant_type") != deviceGrant {
+	if v.r.PostFormValue("grant_type") != deviceGrant {
 		v.json(http.StatusBadRequest, deviceError{"unsupported_grant_type", "grant_type must be " + deviceGrant + "."})
 		return
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	key, plain, err := v.deps.Members.RedeemDevice(ctx, v.actor(), secret.New(v.r.PostForm.Get("device_code")))
+	key, plain, err := v.deps.Members.RedeemDevice(ctx, v.actor(), secret.New(v.r.PostFormValue("device_code")))
 	for _, known := range []struct {
 		err  error
 		code string

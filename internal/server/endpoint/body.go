@@ -20,7 +20,7 @@ import (
 const (
 	maxBody    = 1 << 20
 	maxDepth   = 32
-	maxMembers = 1000
+	maxMembers = 2000
 )
 
 // readJSON reads the body of a request whose Content-Type must be JSON.

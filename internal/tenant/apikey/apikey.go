@@ -130,12 +130,17 @@ func (s *Keys) Issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By
 	return s.issue(ctx, tx, o, by, d, g)
 }
 
-// IssueTo creates a key for a tool of a member, with the scopes of the member's role, in the caller's transaction. The
-// caller has locked the org.
-func (s *Keys) IssueTo(
-	ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, person id.Person, scopes scope.Set, label string,
-) (Key, secret.String, error) {
-	return s.issue(ctx, tx, o, by, Draft{Label: label}, grant{scopes: scopes, mintedBy: person})
+// Tool is a tool of a member.
+type Tool struct {
+	Person id.Person
+	// Scopes are those of the member's role.
+	Scopes scope.Set
+	Label  string
+}
+
+// IssueTo creates a key for a tool in the caller's transaction. The caller has locked the org.
+func (s *Keys) IssueTo(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, t Tool) (Key, secret.String, error) {
+	return s.issue(ctx, tx, o, by, Draft{Label: t.Label}, grant{scopes: t.Scopes, mintedBy: t.Person})
 }
 
 // grant is what a new key may do.

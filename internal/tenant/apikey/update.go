@@ -259,7 +259,7 @@ func (s *Keys) Rotate(ctx context.Context, caller *Principal, by audit.By, keyID
 		if err != nil {
 			return false, err
 		}
-		if made.Ends, err = s.retire(ctx, tx, by, o.ID, old, made.Key.ID, overlap, now); err != nil {
+		if made.Ends, err = s.retire(ctx, tx, by, o.ID, retirement{old, made.Key.ID, overlap, now}); err != nil {
 			return false, err
 		}
 		return true, s.deps.Audit.Record(ctx, tx, o.ID, by, string(old.ID), audit.Changes{
@@ -279,24 +279,30 @@ func (s *Keys) checkRoomToRotate(ctx context.Context, tx postgres.Tx, o org.Org,
 		With("feature", "maxKeys").With("plan", o.Plan)
 }
 
+// retirement is the end of a key that was replaced.
+type retirement struct {
+	old       Key
+	successor id.Key
+	overlap   time.Duration
+	now       time.Time
+}
+
 // retire ends a key that was replaced after the overlap, and returns when. Without an overlap it revokes the key.
-func (s *Keys) retire(
-	ctx context.Context, tx postgres.Tx, by audit.By, owner id.Org, old Key, successor id.Key, overlap time.Duration, now time.Time,
-) (time.Time, error) {
+func (s *Keys) retire(ctx context.Context, tx postgres.Tx, by audit.By, owner id.Org, r retirement) (time.Time, error) {
 	end, err := db.New(tx).Replace(ctx, db.ReplaceParams{
-		OrgID: owner, ID: old.ID, ReplacedBy: successor, OverlapSec: int32(overlap / time.Second), //nolint:gosec // at most MaxOverlap
+		OrgID: owner, ID: r.old.ID, ReplacedBy: r.successor, OverlapSec: int32(r.overlap / time.Second), //nolint:gosec // at most MaxOverlap
 	})
-	if err != nil || overlap > 0 {
+	if err != nil || r.overlap > 0 {
 		if end == nil {
-			end = &now
+			end = &r.now
 		}
 		return end.UTC(), err
 	}
-	if _, err := revoke(ctx, tx, owner, old.ID, now); err != nil {
+	if _, err := revoke(ctx, tx, owner, r.old.ID, r.now); err != nil {
 		return time.Time{}, err
 	}
-	revoked := contract.KeyRevoked{ID: old.ID, Label: old.Label, By: by.Actor()}
-	return now, s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Data: revoked})
+	revoked := contract.KeyRevoked{ID: r.old.ID, Label: r.old.Label, By: by.Actor()}
+	return r.now, s.deps.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Data: revoked})
 }
 
 func replaced(k Key) error {

@@ -29,8 +29,9 @@ type Device struct {
 }
 
 const (
-	// DeviceTTL is how long a person can approve a tool, DevicePoll the least time between two polls at first.
-	DeviceTTL  = 10 * time.Minute
+	// DeviceTTL is how long a person can approve a tool.
+	DeviceTTL = 10 * time.Minute
+	// DevicePoll is the least time between two polls at first.
 	DevicePoll = 5 * time.Second
 	// slowDown is added to the interval of a tool that polls too fast.
 	slowDown = 5 * time.Second
@@ -206,5 +207,5 @@ func (s *Members) issueToDevice(ctx context.Context, tx postgres.Tx, by audit.By
 	if row.Machine == "" {
 		label = who.Email + " on a device"
 	}
-	return s.deps.Keys.IssueTo(ctx, tx, o, by, who.ID, who.Role.Scopes(), cleanText(label, apikey.MaxLabel))
+	return s.deps.Keys.IssueTo(ctx, tx, o, by, apikey.Tool{Person: who.ID, Scopes: who.Role.Scopes(), Label: cleanText(label, apikey.MaxLabel)})
 }

@@ -66,6 +66,11 @@ func rowOf(t testing.TB, db *postgres.DB, table string, owner id.Org, account id
 		must.OK(t, db.Pool().QueryRow(t.Context(), "SELECT id FROM job WHERE org_id = $1 LIMIT 1", owner).Scan(&of))
 		known["job_id"] = of
 	}
+	if strings.HasPrefix(table, "webhook_endpoint_") { // they refer to an endpoint
+		var of string
+		must.OK(t, db.Pool().QueryRow(t.Context(), "SELECT id FROM webhook_endpoint WHERE org_id = $1 LIMIT 1", owner).Scan(&of))
+		known["endpoint_id"] = of
+	}
 	byType := map[string]string{
 		"text": "gen_random_uuid()::text", "bytea": "decode(md5(random()::text) || md5(random()::text), 'hex')",
 		"boolean": "false", "timestamp with time zone": "now()", "json": "'{}'", "jsonb": "'{}'",

@@ -1515,6 +1515,145 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhook-endpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List webhook endpoints */
+        get: operations["listWebhookEndpoints"];
+        put?: never;
+        /** Create a webhook endpoint */
+        post: operations["createWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a webhook endpoint */
+        get: operations["getWebhookEndpoint"];
+        put?: never;
+        post?: never;
+        /** Delete a webhook endpoint */
+        delete: operations["deleteWebhookEndpoint"];
+        options?: never;
+        head?: never;
+        /** Change a webhook endpoint */
+        patch: operations["updateWebhookEndpoint"];
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List deliveries to an endpoint */
+        get: operations["listWebhookEndpointDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/deliveries/{deliveryId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a delivery to an endpoint */
+        get: operations["getWebhookEndpointDelivery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/deliveries/{deliveryId}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Redeliver an event to an endpoint */
+        post: operations["redeliverToWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Replay events to an endpoint */
+        post: operations["replayWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/rotate-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Rotate an endpoint's signing secret */
+        post: operations["rotateWebhookEndpointSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook-endpoints/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Test a webhook endpoint */
+        post: operations["testWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/webhooks": {
         parameters: {
             query?: never;
@@ -2087,6 +2226,17 @@ export interface components {
             return_url?: string;
             site?: string;
         };
+        CreateWebhookEndpointRequest: {
+            accountIds?: string[];
+            description?: string;
+            events?: string[];
+            /** @enum {string} */
+            ordering?: "account" | "none";
+            platforms?: string[];
+            replaceWebhooks?: boolean;
+            signingSecret?: string;
+            url: string;
+        };
         CurlAttempt: {
             account_id: string | null;
             attempt_id: string;
@@ -2142,6 +2292,7 @@ export interface components {
             cause: "live" | "retry" | "redeliver" | "replay" | "test";
             cursor: string | null;
             durationMs: number;
+            endpointId?: string;
             /** @enum {string|null} */
             error: "destination_blocked" | "connect" | "tls" | "timeout" | "connection_broken" | "bad_response" | null;
             event: string;
@@ -2158,6 +2309,36 @@ export interface components {
         };
         DeliveryResponse: {
             delivery: components["schemas"]["Delivery"];
+        };
+        EndpointDelivery: {
+            accountId: string;
+            at: string;
+            attempt: number;
+            /** @enum {string} */
+            cause: "live" | "retry" | "redeliver" | "replay" | "test";
+            curl: string;
+            cursor: string | null;
+            durationMs: number;
+            endpointId?: string;
+            /** @enum {string|null} */
+            error: "destination_blocked" | "connect" | "tls" | "timeout" | "connection_broken" | "bad_response" | null;
+            event: string;
+            eventId: string;
+            id: string;
+            request: components["schemas"]["SentRequest"];
+            responseSnippet: string | null;
+            /** @enum {string} */
+            state: "delivered" | "failed";
+            status: number;
+        };
+        EndpointDeliveryResponse: {
+            delivery: components["schemas"]["EndpointDelivery"];
+        };
+        EndpointReplay: {
+            id: string;
+        };
+        EndpointReplayResponse: {
+            replay: components["schemas"]["EndpointReplay"];
         };
         ErrorGroup: {
             accounts: number;
@@ -2734,6 +2915,12 @@ export interface components {
         ReplayResponse: {
             replay: components["schemas"]["Replay"];
         };
+        ReplayWebhookEndpointRequest: {
+            accountIds?: string[];
+            events?: string[];
+            fromTime: string;
+            toTime?: string;
+        };
         ReplayWebhookRequest: {
             events?: string[];
             fromId?: string;
@@ -2745,6 +2932,9 @@ export interface components {
             from?: string;
         };
         RotateKeyRequest: {
+            overlapSec?: number;
+        };
+        RotateWebhookEndpointSecretRequest: {
             overlapSec?: number;
         };
         RotateWebhookSecretRequest: {
@@ -2803,6 +2993,14 @@ export interface components {
                 [key: string]: string;
             };
             userAgent: string;
+        };
+        SentRequest: {
+            body: string | null;
+            headers: {
+                [key: string]: string;
+            };
+            method: string;
+            url: string;
         };
         ServiceStatus: {
             banner: components["schemas"]["Banner"] | null;
@@ -2904,6 +3102,16 @@ export interface components {
         UpdateMemberRequest: {
             /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
+        };
+        UpdateWebhookEndpointRequest: {
+            accountIds?: string[] | null;
+            description?: string;
+            enabled?: boolean;
+            events?: string[] | null;
+            /** @enum {string} */
+            ordering?: "account" | "none";
+            platforms?: string[] | null;
+            url?: string;
         };
         UploadResponse: {
             result: unknown;
@@ -3009,9 +3217,54 @@ export interface components {
             id: string;
         };
         WebhookDisabledData: {
+            endpointId?: string;
             failingSinceSec: number;
             reason: string;
             url: string;
+        };
+        WebhookEndpoint: {
+            accountIds: string[] | null;
+            createdAt: string;
+            description: string;
+            /** @enum {string|null} */
+            disabledReason: "paused" | "gone" | "failing" | null;
+            enabled: boolean;
+            events: string[] | null;
+            health: components["schemas"]["WebhookEndpointHealth"];
+            id: string;
+            /** @enum {string} */
+            ordering: "account" | "none";
+            platforms: string[] | null;
+            previousSecretUntil: string | null;
+            replacedWebhooks?: number;
+            signingSecret?: string;
+            signingSecretLast4: string;
+            updatedAt: string;
+            url: string;
+        };
+        WebhookEndpointDeleted: {
+            deleted: boolean;
+            id: string;
+        };
+        WebhookEndpointHealth: {
+            accountsBehind: number;
+            backlog: number;
+            failingSince: string | null;
+            lagSec: number;
+            lastDeliveryAt: string | null;
+            lastError: string | null;
+            lastStatus: number | null;
+            lastSuccessAt: string | null;
+            nextAttemptAt: string | null;
+            /** @enum {string} */
+            state: "healthy" | "failing" | "paused" | "disabled";
+            successRate24h: number | null;
+        };
+        WebhookEndpointList: {
+            endpoints: components["schemas"]["WebhookEndpoint"][];
+        };
+        WebhookEndpointResponse: {
+            endpoint: components["schemas"]["WebhookEndpoint"];
         };
         WebhookHealth: {
             backlog: number;
@@ -3034,6 +3287,7 @@ export interface components {
             webhooks: components["schemas"]["ListedWebhook"][];
         };
         WebhookRecoveredData: {
+            endpointId?: string;
             failingSinceSec: number;
             reason: string;
             url: string;
@@ -5689,6 +5943,271 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UsageSeries"];
+                };
+            };
+        };
+    };
+    listWebhookEndpoints: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointList"];
+                };
+            };
+        };
+    };
+    createWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateWebhookEndpointRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointResponse"];
+                };
+            };
+        };
+    };
+    getWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointResponse"];
+                };
+            };
+        };
+    };
+    deleteWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointDeleted"];
+                };
+            };
+        };
+    };
+    updateWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateWebhookEndpointRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointResponse"];
+                };
+            };
+        };
+    };
+    listWebhookEndpointDeliveries: {
+        parameters: {
+            query?: {
+                state?: "delivered" | "failed";
+                event?: string;
+                after?: string;
+                limit?: number;
+                wait?: number;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryPage"];
+                };
+            };
+        };
+    };
+    getWebhookEndpointDelivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                deliveryId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EndpointDeliveryResponse"];
+                };
+            };
+        };
+    };
+    redeliverToWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+                deliveryId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryResponse"];
+                };
+            };
+        };
+    };
+    replayWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReplayWebhookEndpointRequest"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EndpointReplayResponse"];
+                };
+            };
+        };
+    };
+    rotateWebhookEndpointSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RotateWebhookEndpointSecretRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointResponse"];
+                };
+            };
+        };
+    };
+    testWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookTest"];
                 };
             };
         };

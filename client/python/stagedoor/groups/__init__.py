@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .status import StatusGroup
     from .team import TeamGroup
     from .usage import UsageGroup
+    from .webhook_endpoints import WebhookEndpointsGroup
     from .webhooks import WebhooksGroup
 
 
@@ -128,6 +129,13 @@ class ClientGroups:
         from .usage import UsageGroup
 
         return UsageGroup(self._core)
+
+    @cached_property
+    def webhook_endpoints(self) -> WebhookEndpointsGroup:
+        """Manages endpoints: URLs that receive the events of many accounts."""
+        from .webhook_endpoints import WebhookEndpointsGroup
+
+        return WebhookEndpointsGroup(self._core)
 
     @cached_property
     def webhooks(self) -> WebhooksGroup:

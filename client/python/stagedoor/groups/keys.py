@@ -68,8 +68,8 @@ class KeysGroup(Group):
         Needs the scope `me:write`.
 
         Arguments:
-            overlap_sec: How long the old key works beside the new one, in seconds. With 0 it is revoked immediately.
-                Default: 3600.
+            overlap_sec: For how many seconds the old key still works. With 0 it is revoked immediately. Default:
+                3600.
         """
         return self._change("POST", f"/v1/me/keys/{path_segment(key_id)}/rotate", params, key=True, options=options)
 

@@ -15,6 +15,7 @@ import { SdkGroup } from "./groups/sdk.js";
 import { StatusGroup } from "./groups/status.js";
 import { TeamGroup } from "./groups/team.js";
 import { UsageGroup } from "./groups/usage.js";
+import { WebhookEndpointsGroup } from "./groups/webhookEndpoints.js";
 import { WebhooksGroup } from "./groups/webhooks.js";
 
 /** The operations of the API itself. */
@@ -47,6 +48,8 @@ export class ApiGroups {
   readonly team: TeamGroup;
   /** Reports limits and usage. */
   readonly usage: UsageGroup;
+  /** Manages endpoints: URLs that receive the events of many accounts. */
+  readonly webhookEndpoints: WebhookEndpointsGroup;
   /** Manages webhooks and their deliveries. */
   readonly webhooks: WebhooksGroup;
 
@@ -65,6 +68,7 @@ export class ApiGroups {
     this.status = new StatusGroup(transport);
     this.team = new TeamGroup(transport);
     this.usage = new UsageGroup(transport);
+    this.webhookEndpoints = new WebhookEndpointsGroup(transport);
     this.webhooks = new WebhooksGroup(transport);
   }
 }

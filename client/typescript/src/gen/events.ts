@@ -1068,6 +1068,8 @@ export interface UsageThresholdData {
 
 /** The data of the event webhook.disabled. */
 export interface WebhookDisabledData {
+  /** The endpoint; absent for the webhook of an account. */
+  endpointId?: string;
   /** How long deliveries failed. */
   failingSinceSec: number;
   /** Why the webhook was disabled. */
@@ -1078,6 +1080,8 @@ export interface WebhookDisabledData {
 
 /** The data of the event webhook.recovered. */
 export interface WebhookRecoveredData {
+  /** The endpoint; absent for the webhook of an account. */
+  endpointId?: string;
   /** How long deliveries failed. */
   failingSinceSec: number;
   /** Why the deliveries had failed. */

@@ -17,6 +17,7 @@ export type * from "./groups/sdk.js";
 export type * from "./groups/status.js";
 export type * from "./groups/team.js";
 export type * from "./groups/usage.js";
+export type * from "./groups/webhookEndpoints.js";
 export type * from "./groups/webhooks.js";
 export type * from "./problems.js";
 export type * from "./resources/bundles.js";

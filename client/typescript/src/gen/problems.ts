@@ -25,6 +25,7 @@ export const problemCodes = [
   "dead-letter-not-found",
   "delivery-not-found",
   "egress-unavailable",
+  "endpoint-not-found",
   "event-not-found",
   "idempotency-in-progress",
   "idempotency-mismatch",

@@ -739,7 +739,7 @@ export interface DeletedResult {
 
 /** An attempt to deliver an event to a webhook. */
 export interface Delivery {
-  /** The account of the event. */
+  /** The account of the event. Empty for an event of the organisation, which only endpoints get. */
   accountId: string;
   /** When the attempt ended. */
   at: string;
@@ -754,6 +754,8 @@ export interface Delivery {
   cursor: string | null;
   /** How long the receiver took, in milliseconds. */
   durationMs: number;
+  /** The endpoint; absent for the webhook of an account. */
+  endpointId?: string;
   /** Why there was no response; null if there was one. */
   error: "destination_blocked" | "connect" | "tls" | "timeout" | "connection_broken" | "bad_response" | null;
   /** The event's kind. */
@@ -834,6 +836,51 @@ export interface EarningsGetChargebackRatioResult {
   count: number;
   /** The total. */
   total: number;
+}
+
+/** An attempt to deliver an event to an endpoint, with its request. */
+export interface EndpointDelivery {
+  /** The account of the event. Empty for an event of the organisation, which only endpoints get. */
+  accountId: string;
+  /** When the attempt ended. */
+  at: string;
+  /** The number of the attempt, from 1. */
+  attempt: number;
+  /**
+   * live: an ordinary delivery or its retry. retry: an event that was refused and is retried separately, out of order.
+   * redeliver, replay, test: requested by a call.
+   */
+  cause: "live" | "retry" | "redeliver" | "replay" | "test";
+  /** A command that sends the body again, without signatures. */
+  curl: string;
+  /** The event's position in the account's sequence; null for an event that is not stored. */
+  cursor: string | null;
+  /** How long the receiver took, in milliseconds. */
+  durationMs: number;
+  /** The endpoint; absent for the webhook of an account. */
+  endpointId?: string;
+  /** Why there was no response; null if there was one. */
+  error: "destination_blocked" | "connect" | "tls" | "timeout" | "connection_broken" | "bad_response" | null;
+  /** The event's kind. */
+  event: string;
+  /** The id of the event. */
+  eventId: string;
+  /** The id of the delivery. */
+  id: string;
+  /** The request as it was sent. */
+  request: SentRequest;
+  /** The first KiB of the response to a failed delivery; null otherwise. */
+  responseSnippet: string | null;
+  /** How the delivery ended, or that it goes on. */
+  state: "delivered" | "failed";
+  /** 0 if there was no response. */
+  status: number;
+}
+
+/** Events that are sent to an endpoint again. */
+export interface EndpointReplay {
+  /** The value of X-Webhook-Replay in its deliveries. */
+  id: string;
 }
 
 /** Failed requests with the same error code and method. */
@@ -2784,6 +2831,18 @@ export interface SandboxSession {
   userAgent: string;
 }
 
+/** A request as it was sent, without its signatures. */
+export interface SentRequest {
+  /** Null if the event is no longer stored. */
+  body: string | null;
+  /** The headers of the request, without its signatures. */
+  headers: Record<string, string>;
+  /** The method of the request. */
+  method: string;
+  /** The endpoint's current URL. */
+  url: string;
+}
+
 /** A series of numbers over time. */
 export interface Series {
   /** cents, subscribers or visitors */
@@ -3668,6 +3727,87 @@ export interface WebhookDeleted {
   deleted: boolean;
   /** The account's id. */
   id: string;
+}
+
+/** A URL that receives the events of many accounts. */
+export interface WebhookEndpoint {
+  /** Null if events of every account are sent. */
+  accountIds: string[] | null;
+  /** When the endpoint was created. */
+  createdAt: string;
+  /** A note for people. */
+  description: string;
+  /**
+   * Why nothing is sent. paused: its owner disabled it. gone: its receiver returned 410. failing: it failed for 72
+   * hours. Null while it is enabled.
+   */
+  disabledReason: "paused" | "gone" | "failing" | null;
+  /** False while nothing is sent. */
+  enabled: boolean;
+  /** Null if every event is sent. */
+  events: string[] | null;
+  /** How delivery goes. */
+  health: WebhookEndpointHealth;
+  /** The id of the endpoint. */
+  id: string;
+  /**
+   * account: the events of an account are delivered one after the other. none: all events are delivered independently.
+   */
+  ordering: "account" | "none";
+  /** Null if events of every platform are sent. */
+  platforms: string[] | null;
+  /** Until when the previous secret also signs; null if it does not. */
+  previousSecretUntil: string | null;
+  /** How many webhooks of accounts were taken over; only in the response that creates the endpoint. */
+  replacedWebhooks?: number;
+  /** Only in responses that create the endpoint or rotate its secret. Store it. */
+  signingSecret?: string;
+  /** The last characters of the signing secret, to recognise it. */
+  signingSecretLast4: string;
+  /** When the endpoint was last changed. */
+  updatedAt: string;
+  /** The address to which events are sent. */
+  url: string;
+}
+
+/** The result of deleting an endpoint. */
+export interface WebhookEndpointDeleted {
+  /** True: nothing is sent to it any more. */
+  deleted: boolean;
+  /** The endpoint's id. */
+  id: string;
+}
+
+/** The health of an endpoint. */
+export interface WebhookEndpointHealth {
+  /** How many accounts lag, for example because their deliveries fail; at most 1,000 are counted. */
+  accountsBehind: number;
+  /** How many events wait. Events of accounts that keep up are counted up to 10,000. */
+  backlog: number;
+  /** Since when the endpoint fails; null while it works. */
+  failingSince: string | null;
+  /** The age of the oldest event that waits, in seconds; 0 if there is none. */
+  lagSec: number;
+  /** When the last attempt ended; null if nothing was sent yet. */
+  lastDeliveryAt: string | null;
+  /** Why the last attempt got no response; null if it got one. */
+  lastError: string | null;
+  /** The status of the last response; 0 if there was none, null if nothing was sent yet. */
+  lastStatus: number | null;
+  /** When an attempt was last accepted; null if none was. */
+  lastSuccessAt: string | null;
+  /** When the endpoint is tried next; null while it works. */
+  nextAttemptAt: string | null;
+  /** failing means that the endpoint does not work for any account. */
+  state: "healthy" | "failing" | "paused" | "disabled";
+  /** The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none. */
+  successRate24h: number | null;
+}
+
+/** The webhook endpoints of the organisation. */
+export interface WebhookEndpointList {
+  /** Oldest first. */
+  endpoints: WebhookEndpoint[];
 }
 
 /** The health of a webhook. */

@@ -11,7 +11,7 @@ import (
 
 // Commands returns webhooks, logs, keys, usage and open. Events is separate because package events adds a subcommand.
 func Commands(app *core.App) []*cobra.Command {
-	return []*cobra.Command{webhooks(app), logs(app), keys(app), usage(app), open(app)}
+	return []*cobra.Command{webhooks(app), endpoints(app), logs(app), keys(app), usage(app), open(app)}
 }
 
 // Events returns the group events with additional subcommands.

@@ -175,21 +175,25 @@ Columns in a pipe: delivered, status, milliseconds, response.`,
 			if err != nil {
 				return err
 			}
-			switch {
-			case app.Out.JSON:
-				_ = app.PrintResponse(nil)
-			case !app.Out.TTY:
-				app.Out.Data("%t\t%d\t%d\t%s", got.Delivered, got.Status, got.DurationMs,
-					strings.TrimSpace(output.OneLine(got.ResponseSnippet)))
-			case got.Delivered:
-				app.Out.Done("Delivered: %d after %s.", got.Status, output.Millis(float64(got.DurationMs)))
-			}
-			if got.Delivered {
-				return nil
-			}
-			return deliveryFault(got)
+			return showTest(app, got)
 		}),
 	}
+}
+
+// showTest shows the response to a test event. It is a fault if the event was not accepted.
+func showTest(app *core.App, got *stagedoor.WebhookTest) error {
+	switch {
+	case app.Out.JSON:
+		_ = app.PrintResponse(nil)
+	case !app.Out.TTY:
+		app.Out.Data("%t\t%d\t%d\t%s", got.Delivered, got.Status, got.DurationMs, strings.TrimSpace(output.OneLine(got.ResponseSnippet)))
+	case got.Delivered:
+		app.Out.Done("Delivered: %d after %s.", got.Status, output.Millis(float64(got.DurationMs)))
+	}
+	if got.Delivered {
+		return nil
+	}
+	return deliveryFault(got)
 }
 
 // deliveryFault returns the fault of a test event that was not accepted. Status 0 means no response.

@@ -386,7 +386,7 @@ func (g *writer) params(t *model.Type, update, tristate bool) {
 }
 
 // zeroCounts lists optional members whose zero value is not their default, although the document declares no default.
-var zeroCounts = map[string]bool{"KeysRotateParams.overlapSec": true, "WebhooksRotateSecretParams.overlapSec": true}
+var zeroCounts = map[string]bool{"KeysRotateParams.overlapSec": true, "WebhooksRotateSecretParams.overlapSec": true, "WebhookEndpointsRotateSecretParams.overlapSec": true}
 
 // needsPointer reports whether the absence of an optional member differs from its zero value. update is set for calls
 // that change something, where an empty value is a value to set; tristate distinguishes false from absent.

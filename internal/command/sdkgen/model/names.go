@@ -112,7 +112,19 @@ var operationNames = map[string]string{
 	"redeliver":             "webhooks.redeliver",
 	"listEventDeliveries":   "webhooks.listEventDeliveries",
 	"findDelivery":          "webhooks.findDelivery",
-	"checkSignature":        "webhooks.checkSignature",
+
+	"listWebhookEndpoints":          "webhookEndpoints.list",
+	"createWebhookEndpoint":         "webhookEndpoints.create",
+	"getWebhookEndpoint":            "webhookEndpoints.get",
+	"updateWebhookEndpoint":         "webhookEndpoints.update",
+	"deleteWebhookEndpoint":         "webhookEndpoints.delete",
+	"testWebhookEndpoint":           "webhookEndpoints.test",
+	"rotateWebhookEndpointSecret":   "webhookEndpoints.rotateSecret",
+	"replayWebhookEndpoint":         "webhookEndpoints.replay",
+	"listWebhookEndpointDeliveries": "webhookEndpoints.listDeliveries",
+	"getWebhookEndpointDelivery":    "webhookEndpoints.getDelivery",
+	"redeliverToWebhookEndpoint":    "webhookEndpoints.redeliver",
+	"checkSignature":                "webhooks.checkSignature",
 }
 
 // pageTexts describes operations that stream or return pages, as the libraries generate them: with pages.
@@ -140,22 +152,23 @@ var excluded = map[string]bool{
 // groupDocs describes the groups. Each is a sentence without its subject, since the Go comment starts
 // with a type's name.
 var groupDocs = map[string]string{
-	"accounts": "Manages connected accounts.",
-	"audit":    "Lists who did what in the organisation.",
-	"connect":  "Connects creators' accounts and follows connect attempts.",
-	"events":   "Lists events of accounts and of the organisation.",
-	"jobs":     "Starts work that is longer than a call, and reads its results.",
-	"keys":     "Manages API keys.",
-	"logs":     "Lists API requests and their errors.",
-	"me":       "Reads and updates the organisation, and describes the key in use.",
-	"media":    "Transfers files to and from the platform.",
-	"problems": "Explains problem codes.",
-	"sandbox":  "Controls the sandbox platform.",
-	"sdk":      "Lists the methods of the platform.",
-	"status":   "Reports the status of the service.",
-	"team":     "Manages members, invitations and browser sessions.",
-	"usage":    "Reports limits and usage.",
-	"webhooks": "Manages webhooks and their deliveries.",
+	"accounts":         "Manages connected accounts.",
+	"audit":            "Lists who did what in the organisation.",
+	"connect":          "Connects creators' accounts and follows connect attempts.",
+	"events":           "Lists events of accounts and of the organisation.",
+	"jobs":             "Starts work that is longer than a call, and reads its results.",
+	"keys":             "Manages API keys.",
+	"logs":             "Lists API requests and their errors.",
+	"me":               "Reads and updates the organisation, and describes the key in use.",
+	"media":            "Transfers files to and from the platform.",
+	"problems":         "Explains problem codes.",
+	"sandbox":          "Controls the sandbox platform.",
+	"sdk":              "Lists the methods of the platform.",
+	"status":           "Reports the status of the service.",
+	"team":             "Manages members, invitations and browser sessions.",
+	"usage":            "Reports limits and usage.",
+	"webhooks":         "Manages webhooks and their deliveries.",
+	"webhookEndpoints": "Manages endpoints: URLs that receive the events of many accounts.",
 }
 
 // groupTitle starts the names of a group's types. The group me differs because the platform has a resource me too.

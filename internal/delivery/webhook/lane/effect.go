@@ -106,7 +106,7 @@ func (m *Machine) carryOut(l *Lane, step phase.Step, o occasion) {
 func (m *Machine) recoverLane(l *Lane, now time.Time) {
 	if since := l.row.FailSince; !since.IsZero() && now.Sub(since) >= m.NotifyAfter || l.row.Reason != "" {
 		m.notices = append(m.notices, Notice{
-			Org: l.org, Source: l.source, Recovered: true, Reason: l.row.Reason, Since: since, At: now, Hook: l.hook,
+			Org: l.org, Source: l.source, Endpoint: l.bucket.endpoint(), Recovered: true, Reason: l.row.Reason, Since: since, At: now, Hook: l.hook,
 		})
 	}
 	l.clearFailures()
@@ -118,7 +118,7 @@ func (m *Machine) setAside(l *Lane, one *item, now time.Time) {
 	one.done = true
 	tries := l.row.HeadTries
 	m.sideDeliveries = append(m.sideDeliveries, SideDelivery{
-		Org: l.org, Source: l.source, Seq: one.event.Seq, Attempt: tries, Since: now,
+		Org: l.org, Source: l.source, Endpoint: l.bucket.endpoint(), Seq: one.event.Seq, Attempt: tries, Since: now,
 		NextAt: now.Add(m.Delay(max(tries, 1), m.chance())),
 	})
 }
@@ -163,7 +163,7 @@ func (m *Machine) disable(l *Lane, on phase.Trigger, now time.Time) {
 		l.row.Reason = ReasonGone
 	}
 	m.notices = append(m.notices, Notice{
-		Org: l.org, Source: l.source, Reason: l.row.Reason, Since: l.row.FailSince, At: now, Hook: l.hook,
+		Org: l.org, Source: l.source, Endpoint: l.bucket.endpoint(), Reason: l.row.Reason, Since: l.row.FailSince, At: now, Hook: l.hook,
 	})
 }
 

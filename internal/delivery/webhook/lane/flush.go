@@ -27,18 +27,23 @@ type Save struct {
 
 // SideDelivery is an event that its lane gave up on. It is retried separately, out of order.
 type SideDelivery struct {
-	Org     id.Org
-	Source  string
-	Seq     int64
-	Attempt int
-	Since   time.Time
-	NextAt  time.Time
+	Org    id.Org
+	Source string
+	// Endpoint is empty for the webhook of an account.
+	Endpoint id.Endpoint
+	Seq      int64
+	Attempt  int
+	Since    time.Time
+	NextAt   time.Time
 }
 
 // Notice informs the owner of a webhook that it was disabled, or that it works again (Recovered).
 type Notice struct {
-	Org       id.Org
-	Source    string
+	Org id.Org
+	// Source is the account, or the organisation if the notice is about an endpoint as a whole.
+	Source string
+	// Endpoint is empty for the webhook of an account.
+	Endpoint  id.Endpoint
 	Recovered bool
 	Reason    string
 	Since, At time.Time
@@ -52,13 +57,15 @@ type Batch struct {
 	Remove         []Row
 	SideDeliveries []SideDelivery
 	Notices        []Notice
+	// Feeds are the endpoints of which anything is written, and rows of their lanes.
+	Feeds []FeedSave
 
 	saved, removed []*Lane
 }
 
 // Empty reports whether there is nothing to write.
 func (b *Batch) Empty() bool {
-	return len(b.Checkpoints)+len(b.Save)+len(b.Remove)+len(b.SideDeliveries)+len(b.Notices) == 0
+	return len(b.Checkpoints)+len(b.Save)+len(b.Remove)+len(b.SideDeliveries)+len(b.Notices)+len(b.Feeds) == 0
 }
 
 // Flush returns what has changed since the last flush. The caller must call Flushed or FlushFailed before the next one.
@@ -67,8 +74,11 @@ func (m *Machine) Flush(now time.Time) *Batch {
 	// checkpoints holds back the checkpoint of buckets with pending events. fences are buckets of which a row is
 	// written: they need a checkpoint in the batch, because its epoch guards the row.
 	checkpoints, fences := map[*bucket]time.Time{}, map[*bucket]bool{}
+	feeds := feedFlush{}
 	for l := range m.changed {
-		if l.bucket.held && l.bucket.loaded {
+		if l.bucket.feed != nil {
+			m.flushFeedLane(l, batch, feeds, now)
+		} else if l.bucket.held && l.bucket.loaded {
 			if m.flushLane(l, batch, checkpoints, now) {
 				fences[l.bucket] = true
 			}
@@ -76,6 +86,10 @@ func (m *Machine) Flush(now time.Time) *Batch {
 	}
 	for _, b := range m.buckets {
 		if !b.held || !b.loaded {
+			continue
+		}
+		if b.feed != nil {
+			m.flushFeed(b, batch, feeds)
 			continue
 		}
 		at, held := checkpoints[b]
@@ -149,8 +163,9 @@ func (m *Machine) Flushed(batch *Batch, unsaved map[string]bool) {
 			l.stored = rowAbsent
 		}
 	}
+	m.feedsFlushed(batch)
 	for _, l := range batch.saved {
-		if unsaved[l.source] && m.lanes[l.source] == l {
+		if l.bucket.feed == nil && unsaved[l.source] && m.lanes[l.key] == l {
 			l.markRowStale()
 			m.Invalidate(l.org, l.source)
 			m.markChanged(l)
@@ -166,6 +181,11 @@ func (m *Machine) FlushFailed(batch *Batch) {
 	}
 	for _, l := range batch.removed {
 		m.markChanged(l)
+	}
+	for i := range batch.Feeds {
+		if b := m.buckets[batch.Feeds[i].number]; b != nil && b.feed != nil {
+			b.feed.stale = true
+		}
 	}
 	m.sideDeliveries = append(batch.SideDeliveries, m.sideDeliveries...)
 	m.notices = append(batch.Notices, m.notices...)
@@ -196,6 +216,9 @@ func (m *Machine) DropBucket(number int) {
 		return
 	}
 	b.held = false
+	if b.feed != nil {
+		m.timers.stop(&b.feed.timer)
+	}
 	for _, l := range b.lanes {
 		m.removeLane(l)
 	}

@@ -28,6 +28,7 @@ func (m *Machine) Resume(now time.Time) {
 		return
 	}
 	m.halted = false
+	m.wakeFeeds()
 	for l := m.newest; l != nil; l = l.older {
 		if l.hasPending() {
 			m.markChanged(l)
@@ -61,6 +62,8 @@ func (m *Machine) Suspend(orgs map[id.Org]struct{}, now time.Time) {
 			m.advance(l, now)
 		}
 	}
+	m.resetSuspendedFeeds(before)
+	m.wakeFeeds()
 }
 
 func (m *Machine) isSuspended(org id.Org) bool {

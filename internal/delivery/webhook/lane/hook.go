@@ -29,7 +29,7 @@ type HookLoad struct {
 
 // isCurrent reports whether the lane still waits for this read.
 func (m *Machine) isCurrent(load HookLoad) bool {
-	return m.lanes[load.Lane.source] == load.Lane && load.number == load.Lane.hookLoad
+	return m.lanes[load.Lane.key] == load.Lane && load.number == load.Lane.hookLoad
 }
 
 // requestHook queues a lane for NextHookLoads. A read that is running is superseded: it may return the webhook from

@@ -133,6 +133,8 @@ type item struct {
 	prev     int64
 	inFlight bool
 	done     bool
+	// since is when the event was stored. For a lane of an endpoint it is when the event came into memory.
+	since time.Time
 }
 
 // Lane is the ordered delivery of one source's events to its webhook. Its Machine owns all fields.
@@ -142,6 +144,8 @@ type item struct {
 type Lane struct {
 	org    id.Org
 	source string
+	// key names the lane among all: the source, or an endpoint and the source.
+	key    string
 	bucket *bucket
 
 	// hook is the webhook that was last read, which is current if hookState is hookReady; nil if there was none.
@@ -170,6 +174,9 @@ type Lane struct {
 	prev int64
 	// missedAt is when the first event after tail was stored, or earlier.
 	missedAt time.Time
+	// missed is, for a lane of an endpoint that holds no events, the position before its first pending event; last is that of
+	// its newest event.
+	missed, last event.Position
 	// doneAhead holds events after the cursor that are done but no longer in memory, so that they are not sent again.
 	doneAhead map[int64]struct{}
 	// run counts resets of the lane. strays are deliveries in flight from before the last reset: their results no
@@ -231,7 +238,7 @@ func (l *Lane) hasPending() bool { return len(l.items) > 0 || l.head > l.tail ||
 // oldestPendingAt returns when the oldest pending event was stored, or an earlier time.
 func (l *Lane) oldestPendingAt() time.Time {
 	if len(l.items) > 0 {
-		return l.items[0].event.At
+		return l.items[0].since
 	}
 	return l.missedAt
 }
@@ -261,8 +268,11 @@ func (l *Lane) skipToHead() {
 }
 
 // appendEvent adds the event that follows tail to memory, or skips it if the webhook does not want it.
-func (l *Lane) appendEvent(e *event.Stored) {
+func (l *Lane) appendEvent(e *event.Stored, since time.Time) {
 	l.tail = e.Seq
+	if l.bucket.feed != nil {
+		l.last = e.Position()
+	}
 	_, done := l.doneAhead[e.Seq]
 	delete(l.doneAhead, e.Seq)
 	if !done && l.hookState == hookReady && !l.wantsKind(e.Kind) {
@@ -273,7 +283,7 @@ func (l *Lane) appendEvent(e *event.Stored) {
 	if l.hookState == hookReady && l.hook.Match == nil {
 		prev = e.Seq - 1
 	}
-	l.items = append(l.items, item{event: *e, prev: prev, done: done})
+	l.items = append(l.items, item{event: *e, prev: prev, done: done, since: since})
 	l.bytes += len(e.Body)
 	l.prev = e.Seq
 	if done {
@@ -349,7 +359,7 @@ func (l *Lane) unload() {
 			l.doneAhead[l.items[i].event.Seq] = struct{}{}
 		}
 	}
-	l.missedAt, l.prev = l.items[0].event.At, l.items[0].prev
+	l.missedAt, l.prev, l.missed = l.items[0].since, l.items[0].prev, positionBefore(&l.items[0].event)
 	l.items, l.bytes = nil, 0
 	l.tail = l.cursor
 	l.head = max(l.head, l.cursor)

@@ -24,9 +24,13 @@ type bucket struct {
 	lanes              map[string]*Lane
 	// holder belongs to the caller, see Job.
 	holder any
+	// feed is set if the lanes are those of an endpoint, see feed.go.
+	feed *feed
 }
 
-func (b *bucket) isRunning() bool { return b.held && b.loaded && !b.stopping }
+func (b *bucket) isRunning() bool {
+	return b.held && b.loaded && !b.stopping && (b.feed == nil || b.feed.row.State == Live)
+}
 
 // Machine holds all lanes of a node. It is not safe for concurrent use.
 //
@@ -56,6 +60,8 @@ type Machine struct {
 	lastDue    time.Time
 	// halted means that nothing is sent; events wait in the store.
 	halted bool
+	// feeds counts the endpoints that were ever held, so that each has a number of its own.
+	feeds int
 	// suspended are the organisations for which nothing is sent.
 	suspended map[id.Org]struct{}
 }
@@ -151,11 +157,15 @@ func (m *Machine) restorePhase(l *Lane) {
 
 // ensureLane returns the lane of a source and adds it if there is none.
 func (m *Machine) ensureLane(org id.Org, source string, b *bucket) *Lane {
-	l := m.lanes[source]
+	key := b.laneKey(source)
+	l := m.lanes[key]
 	if l == nil {
-		l = &Lane{org: org, source: source, bucket: b, phase: phase.Live, cursor: Unknown}
+		l = &Lane{org: org, source: source, key: key, bucket: b, phase: phase.Live, cursor: Unknown}
+		if b.feed != nil {
+			l.hook, l.hookState, l.row.Gen = b.feed.hook, hookReady, b.feed.hook.Gen
+		}
 		l.timer.lane = l
-		m.lanes[source], b.lanes[source] = l, l
+		m.lanes[key], b.lanes[key] = l, l
 		m.touch(l)
 		m.evictIdle()
 	}
@@ -198,7 +208,7 @@ func (m *Machine) evictIdle() {
 		if len(m.lanes) <= m.Lanes || l == nil {
 			return
 		}
-		if l.isIdle() && l.bucket.loaded {
+		if l.isIdle() && l.bucket.loaded && l.bucket.feed.allowsEviction(l) {
 			m.removeLane(l)
 		} else {
 			m.touch(l)
@@ -210,8 +220,8 @@ func (m *Machine) removeLane(l *Lane) {
 	m.unlink(l)
 	m.timers.stop(&l.timer)
 	l.leaveHost()
-	delete(m.lanes, l.source)
-	delete(l.bucket.lanes, l.source)
+	delete(m.lanes, l.key)
+	delete(l.bucket.lanes, l.key)
 	delete(m.changed, l)
 }
 
@@ -256,7 +266,7 @@ func (m *Machine) addCommitted(e *event.Stored, now time.Time) {
 	l.head = e.Seq
 	if !missed && !m.IsHeld(l.org) && l.hasCursor() && e.Seq == l.tail+1 && l.phase.Sends() &&
 		len(l.items) < m.InMemory && l.bytes < m.InMemoryBytes {
-		l.appendEvent(e)
+		l.appendEvent(e, e.At)
 	} else if !missed {
 		l.missedAt = e.At
 	}
@@ -356,6 +366,8 @@ type Page struct {
 	Lane        *Lane
 	Hook        *Hook
 	After, Head int64
+	// Holder is the value that HoldBucket or HoldFeed was called with.
+	Holder any
 }
 
 // NextRead returns a page to read; nil if there is none or enough reads are running. The caller must call Read or
@@ -364,12 +376,12 @@ func (m *Machine) NextRead() *Page {
 	for m.readsRunning < m.Reads && !m.readQueue.empty() {
 		p := m.readQueue.pop()
 		l := p.Lane
-		if m.lanes[l.source] != l || !l.bucket.isRunning() || l.hook == nil {
+		if m.lanes[l.key] != l || !l.bucket.isRunning() || l.hook == nil {
 			l.page = nil
 			continue
 		}
 		m.readsRunning++
-		p.Hook, p.After, p.Head = l.hook, l.tail, l.head
+		p.Hook, p.After, p.Head, p.Holder = l.hook, l.tail, l.head, l.bucket.holder
 		return p
 	}
 	return nil
@@ -380,17 +392,17 @@ func (m *Machine) Read(p *Page, list []event.Stored, short bool, now time.Time) 
 	l := p.Lane
 	m.readsRunning--
 	l.page = nil
-	if m.lanes[l.source] != l || l.tail != p.After || !l.hasCursor() || l.hookState == hookNone {
+	if m.lanes[l.key] != l || l.tail != p.After || !l.hasCursor() || l.hookState == hookNone {
 		m.advance(l, now)
 		return
 	}
 	full := false
 	for i := range list {
 		if full = len(l.items) > 0 && l.bytes >= m.InMemoryBytes; full {
-			l.missedAt = list[i].At
+			l.missedAt = l.pendingSince(&list[i], now)
 			break
 		}
-		l.appendEvent(&list[i])
+		l.appendEvent(&list[i], l.pendingSince(&list[i], now))
 	}
 	if short && !full {
 		l.headStale = false
@@ -398,7 +410,7 @@ func (m *Machine) Read(p *Page, list []event.Stored, short bool, now time.Time) 
 		l.head = max(l.head, l.tail)
 		l.advanceCursor()
 	} else if !full && len(list) > 0 {
-		l.missedAt = list[len(list)-1].At
+		l.missedAt = l.pendingSince(&list[len(list)-1], now)
 	}
 	m.markChanged(l)
 	m.advance(l, now)
@@ -424,8 +436,13 @@ func (m *Machine) Tick(now time.Time) {
 		return // an endpoint must not be disabled while nothing is sent to it
 	}
 	for t := m.timers.due(now); t != nil; t = m.timers.due(now) {
-		if t.host != nil {
+		switch {
+		case t.host != nil:
 			m.probeHost(t.host, now)
+			continue
+		case t.feed != nil:
+			t.feed.feed.probeDue = true
+			t.feed.feed.wake()
 			continue
 		}
 		m.fire(t.lane, phase.RetryDue, occasion{now: now})

@@ -24,6 +24,11 @@ type Config struct {
 	// tried.
 	BlockFor   time.Duration
 	BlockTries int
+	// HoldFor is how long the events of an account may hold up the position of an endpoint before they get a row of their own.
+	// After a crash, as much is delivered twice at most.
+	HoldFor time.Duration
+	// Window is how many events of an endpoint may be in memory, without those of accounts that have a row.
+	Window int
 	// LagAfter is the age of a pending event from which its lane has a row.
 	LagAfter time.Duration
 	// InMemory and InMemoryBytes limit the events that a lane holds, Page the events of one read.
@@ -46,7 +51,7 @@ func Defaults() Config {
 		},
 		EventDelays: []time.Duration{5 * time.Second, 30 * time.Second},
 		GiveUp:      72 * time.Hour, NotifyAfter: time.Hour, MaxRetryAfter: time.Hour,
-		BlockFor: 15 * time.Minute, BlockTries: 3, LagAfter: time.Second,
+		BlockFor: 15 * time.Minute, BlockTries: 3, LagAfter: time.Second, HoldFor: 20 * time.Second, Window: 2048,
 		InMemory: 64, InMemoryBytes: 1 << 20, Page: 100, Permits: 4000, Reads: 8, Lanes: 100_000,
 		HostStart: 16, HostMax: 256, OpenAfter: 5, OpenLanes: 3,
 	}

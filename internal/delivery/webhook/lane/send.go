@@ -56,7 +56,7 @@ func (m *Machine) Next(now time.Time) *Job {
 // it was queued and cannot send now.
 func (m *Machine) startDelivery(l *Lane, h *host, now time.Time) *Job {
 	l.queuedAt = nil
-	if m.lanes[l.source] != l || !l.bucket.isRunning() || !l.phase.Tries() || m.IsHeld(l.org) ||
+	if m.lanes[l.key] != l || !l.bucket.isRunning() || !l.phase.Tries() || m.IsHeld(l.org) ||
 		l.hookState != hookReady || l.strays > 0 || l.inFlight >= l.maxInFlight() {
 		delete(h.extraTries, l)
 		return nil
@@ -114,17 +114,17 @@ func (m *Machine) Done(job *Job, r Result, now time.Time) Outcome {
 	}
 	l.bucket.inFlight--
 	delete(h.extraTries, l)
-	switch outcome {
-	case Down:
-		m.recordHostFailure(h, job, r, now)
-	case Delivered, Refused, Gone:
-		m.recordHostSuccess(h, now)
-	case Aborted:
+	switch b := l.bucket; {
+	case b.feed != nil && b.held && job.Hook.Gen == b.feed.hook.Gen:
+		m.recordFeedResult(l, r, outcome, now)
+	case b.feed != nil:
+	default:
+		m.recordHostResult(h, job, r, outcome, now)
 	}
 	if h.probe == l {
 		h.probe = nil
 	}
-	if job.run != l.run || m.lanes[l.source] != l {
+	if job.run != l.run || m.lanes[l.key] != l {
 		l.strays--
 		m.advance(l, now)
 		return outcome
@@ -136,13 +136,30 @@ func (m *Machine) Done(job *Job, r Result, now time.Time) Outcome {
 		return outcome
 	}
 	one.inFlight = false
+	if l.bucket.feed != nil && outcome == Gone {
+		outcome = Aborted // it is the endpoint that is gone
+	}
 	m.applyOutcome(l, one, job, r, outcome, now)
 	m.markChanged(l)
 	m.advance(l, now)
 	if m.IsHeld(l.org) || !l.phase.Tries() {
 		l.unload()
 	}
+	if l.bucket.feed != nil && l.bucket.feed.row.State != Live {
+		m.rewind(l)
+	}
 	return outcome
+}
+
+// recordHostResult tells the breaker of a host how a delivery ended.
+func (m *Machine) recordHostResult(h *host, job *Job, r Result, outcome Outcome, now time.Time) {
+	switch outcome {
+	case Down:
+		m.recordHostFailure(h, job, r, now)
+	case Delivered, Refused, Gone:
+		m.recordHostSuccess(h, now)
+	case Aborted:
+	}
 }
 
 // triggers are those of the outcomes.

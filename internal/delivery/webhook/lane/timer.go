@@ -5,12 +5,14 @@ import (
 	"time"
 )
 
-// timer wakes a lane or a host. index is its position in the heap plus one; 0 means that it is not set.
+// timer wakes a lane, a host or an endpoint. index is its position in the heap plus one; 0 means that it is not set.
 type timer struct {
 	at    time.Time
 	index int
 	lane  *Lane
 	host  *host
+	// feed is the bucket of an endpoint.
+	feed *bucket
 }
 
 // timers holds the timers that are set, earliest first.

@@ -97,7 +97,7 @@ type updateKeyOutput struct{ Body keyEntry }
 type rotateKeyInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The key's id, as GET /v1/me/keys lists it."`
 	Body *struct {
-		Overlap *int `json:"overlapSec,omitempty" minimum:"0" maximum:"86400" doc:"How long the old key works beside the new one, in seconds. With 0 it is revoked immediately. Default: 3600."`
+		Overlap *int `json:"overlapSec,omitempty" minimum:"0" maximum:"86400" doc:"For how many seconds the old key still works. With 0 it is revoked immediately. Default: 3600."`
 	}
 }
 

@@ -27,7 +27,7 @@ type listInput struct {
 type listOutput struct {
 	Body struct {
 		_          struct{}       `schema:"DeliveryPage" doc:"A page of deliveries."`
-		Deliveries []deliveryBody `json:"deliveries" doc:"Newest first."`
+		Deliveries []DeliveryBody `json:"deliveries" doc:"Newest first."`
 		NextCursor *string        `json:"nextCursor" doc:"Null on the last page."`
 	}
 }
@@ -40,14 +40,16 @@ type deliveryInput struct {
 type deliveryOutput struct {
 	Body struct {
 		_        struct{}     `schema:"DeliveryResponse" doc:"One delivery."`
-		Delivery deliveryBody `json:"delivery" doc:"The delivery."`
+		Delivery DeliveryBody `json:"delivery" doc:"The delivery."`
 	}
 }
 
-type deliveryBody struct {
+// DeliveryBody is an attempt to deliver an event, alone and in lists.
+type DeliveryBody struct {
 	_          struct{}   `schema:"Delivery" doc:"An attempt to deliver an event to a webhook."`
 	ID         string     `json:"id" doc:"The id of the delivery."`
-	AccountID  string     `json:"accountId" doc:"The account of the event."`
+	AccountID  string     `json:"accountId" doc:"The account of the event. Empty for an event of the organisation, which only endpoints get."`
+	EndpointID string     `json:"endpointId,omitempty" doc:"The endpoint; absent for the webhook of an account."`
 	EventID    string     `json:"eventId" doc:"The id of the event."`
 	Event      string     `json:"event" doc:"The event's kind."`
 	Cursor     *string    `json:"cursor" doc:"The event's position in the account's sequence; null for an event that is not stored."`
@@ -227,14 +229,15 @@ func (in *replayInput) parse() (webhook.Range, error) {
 	return r, nil
 }
 
-func viewDelivery(d *webhook.Delivery) deliveryBody {
-	b := deliveryBody{
-		ID: string(d.ID), AccountID: string(d.Account), EventID: string(d.Event), Event: d.Kind, At: stamp.Time(d.At), Attempt: d.Attempt, State: "failed", Status: d.Status,
+func viewDelivery(d *webhook.Delivery) DeliveryBody {
+	b := DeliveryBody{
+		ID: string(d.ID), AccountID: string(d.Account), EndpointID: string(d.Endpoint), EventID: string(d.Event), Event: d.Kind, At: stamp.Time(d.At), Attempt: d.Attempt, State: "failed", Status: d.Status,
 		DurationMS: float64(d.Took.Microseconds()) / 1000, Cause: d.Cause,
 	}
 	if d.Delivered {
 		b.State = "delivered"
 	}
+
 	if d.Seq > 0 {
 		cursor := event.FormatCursor(d.Seq)
 		b.Cursor = &cursor

@@ -161,7 +161,7 @@ func (a hooks) ofEvents(ctx context.Context, in *eventsInput) (*listOutput, erro
 
 func viewDeliveries(list []webhook.Delivery, next webhook.Position) *listOutput {
 	out := &listOutput{}
-	out.Body.Deliveries = make([]deliveryBody, len(list))
+	out.Body.Deliveries = make([]DeliveryBody, len(list))
 	for i := range list {
 		out.Body.Deliveries[i] = viewDelivery(&list[i])
 	}

@@ -166,6 +166,7 @@ func Routes(t *endpoint.Table, webhooks *webhook.Webhooks, accounts *account.Acc
 	deliveryRoutes(t, a)
 	listRoutes(t, a)
 	checkRoutes(t, a)
+	endpointRoutes(t, webhooks)
 }
 
 func (a hooks) get(ctx context.Context, at id.Account, _ *accountInput) (*hookOutput, error) {
@@ -190,7 +191,10 @@ func (a hooks) delete(ctx context.Context, at id.Account, in *accountInput) (*de
 }
 
 func (a hooks) test(ctx context.Context, at id.Account, _ *accountInput) (*testOutput, error) {
-	tested, err := a.Test(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at)
+	return viewTest(a.Test(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at))
+}
+
+func viewTest(tested webhook.Tested, err error) (*testOutput, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func TestEveryOperationIsShownOnce(t *testing.T) {
 			for _, m := range fence.FindAllStringSubmatch(i.Side, -1) {
 				languages += m[1] + " "
 			}
-			if i.ID == "uploadMedia" || i.ID == "uploadMediaPart" {
+			if slices.Contains([]string{"uploadMedia", "uploadMediaPart", "putJobItems"}, i.ID) {
 				languages = "sh " + languages // No command uploads files.
 			}
 			public := strings.HasPrefix(i.Address, "/problems") || i.ID == "getOpenAPI"

@@ -24,7 +24,7 @@ export interface KeysCreateParams {
 
 /** The parameters of keys.rotate. */
 export interface KeysRotateParams {
-  /** How long the old key works beside the new one, in seconds. With 0 it is revoked immediately. Default: 3600. */
+  /** For how many seconds the old key still works. With 0 it is revoked immediately. Default: 3600. */
   overlapSec?: number;
 }
 

@@ -49,6 +49,85 @@ type WebhookDelivery struct {
 	Cause     string
 	Error     string
 	Snippet   string
+	Source    string
+}
+
+type WebhookEndpoint struct {
+	OrgID           id.Org
+	ID              string
+	Bucket          int16
+	Url             string
+	Description     string
+	Events          []string
+	AccountIds      []string
+	Platforms       []string
+	Ordering        string
+	Enabled         bool
+	SecretVersion   int64
+	Secret          []byte
+	SecretLast4     string
+	PreviousVersion int64
+	Previous        []byte
+	PreviousUntil   *time.Time
+	Gen             int64
+	TestLevel       float64
+	TestAt          time.Time
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+	ChangedAt       time.Time
+	DeletedAt       *time.Time
+}
+
+type WebhookEndpointErrand struct {
+	OrgID      id.Org
+	EndpointID string
+	ID         string
+	Bucket     int16
+	Kind       string
+	Source     string
+	Seq        int64
+	AfterTx    int64
+	AfterID    string
+	UntilTx    int64
+	FromAt     *time.Time
+	UntilAt    *time.Time
+	AccountIds []string
+	Events     []string
+	Tries      int32
+	Since      time.Time
+	NextAt     time.Time
+}
+
+type WebhookEndpointLane struct {
+	OrgID      id.Org
+	EndpointID string
+	Source     string
+	State      string
+	Cursor     int64
+	FailSince  *time.Time
+	FailCount  int32
+	NextAt     *time.Time
+	LastStatus int16
+	LastError  string
+	Reason     string
+	HeadTries  int32
+	HeadSince  *time.Time
+	UpdatedAt  time.Time
+}
+
+type WebhookEndpointProgress struct {
+	OrgID      id.Org
+	EndpointID string
+	AfterTx    int64
+	AfterID    string
+	State      string
+	FailSince  *time.Time
+	FailCount  int32
+	NextAt     *time.Time
+	LastStatus int16
+	LastError  string
+	Reason     string
+	UpdatedAt  time.Time
 }
 
 type WebhookErrand struct {

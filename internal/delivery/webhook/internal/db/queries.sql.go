@@ -13,6 +13,150 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
+const addEndpoint = `-- name: AddEndpoint :one
+INSERT INTO webhook_endpoint (org_id, id, bucket, url, description, events, account_ids, platforms, ordering, secret_version, secret, secret_last4,
+    gen, test_at, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+    nextval('webhook_gen'), $13, $13, $13)
+RETURNING org_id, id, bucket, url, description, events, account_ids, platforms, ordering, enabled, secret_version, secret, secret_last4, previous_version, previous, previous_until, gen, test_level, test_at, created_at, updated_at, changed_at, deleted_at
+`
+
+type AddEndpointParams struct {
+	OrgID         id.Org
+	ID            string
+	Bucket        int16
+	Url           string
+	Description   string
+	Events        []string
+	AccountIds    []string
+	Platforms     []string
+	Ordering      string
+	SecretVersion int64
+	Secret        []byte
+	SecretLast4   string
+	Now           time.Time
+}
+
+func (q *Queries) AddEndpoint(ctx context.Context, arg AddEndpointParams) (WebhookEndpoint, error) {
+	row := q.db.QueryRow(ctx, addEndpoint,
+		arg.OrgID,
+		arg.ID,
+		arg.Bucket,
+		arg.Url,
+		arg.Description,
+		arg.Events,
+		arg.AccountIds,
+		arg.Platforms,
+		arg.Ordering,
+		arg.SecretVersion,
+		arg.Secret,
+		arg.SecretLast4,
+		arg.Now,
+	)
+	var i WebhookEndpoint
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.Bucket,
+		&i.Url,
+		&i.Description,
+		&i.Events,
+		&i.AccountIds,
+		&i.Platforms,
+		&i.Ordering,
+		&i.Enabled,
+		&i.SecretVersion,
+		&i.Secret,
+		&i.SecretLast4,
+		&i.PreviousVersion,
+		&i.Previous,
+		&i.PreviousUntil,
+		&i.Gen,
+		&i.TestLevel,
+		&i.TestAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.ChangedAt,
+		&i.DeletedAt,
+	)
+	return i, err
+}
+
+const addEndpointErrand = `-- name: AddEndpointErrand :exec
+INSERT INTO webhook_endpoint_errand (org_id, endpoint_id, id, bucket, kind, source, seq, after_tx, after_id, until_tx, from_at, until_at, account_ids,
+    events, tries, since, next_at)
+SELECT e.org_id, e.id, $1, e.bucket, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+    $14
+FROM webhook_endpoint e WHERE e.org_id = $15 AND e.id = $16 AND e.deleted_at IS NULL FOR SHARE
+ON CONFLICT DO NOTHING
+`
+
+type AddEndpointErrandParams struct {
+	ID         string
+	Kind       string
+	Source     string
+	Seq        int64
+	AfterTx    int64
+	AfterID    string
+	UntilTx    int64
+	FromAt     *time.Time
+	UntilAt    *time.Time
+	AccountIds []string
+	Events     []string
+	Tries      int32
+	Since      time.Time
+	NextAt     time.Time
+	OrgID      id.Org
+	EndpointID string
+}
+
+// Nothing is added if the endpoint was deleted in the meantime.
+func (q *Queries) AddEndpointErrand(ctx context.Context, arg AddEndpointErrandParams) error {
+	_, err := q.db.Exec(ctx, addEndpointErrand,
+		arg.ID,
+		arg.Kind,
+		arg.Source,
+		arg.Seq,
+		arg.AfterTx,
+		arg.AfterID,
+		arg.UntilTx,
+		arg.FromAt,
+		arg.UntilAt,
+		arg.AccountIds,
+		arg.Events,
+		arg.Tries,
+		arg.Since,
+		arg.NextAt,
+		arg.OrgID,
+		arg.EndpointID,
+	)
+	return err
+}
+
+const addEndpointProgress = `-- name: AddEndpointProgress :exec
+INSERT INTO webhook_endpoint_progress (org_id, endpoint_id, after_tx, after_id, state, updated_at)
+VALUES ($1, $2, $3, $4, 'live', $5)
+`
+
+type AddEndpointProgressParams struct {
+	OrgID      id.Org
+	EndpointID string
+	AfterTx    int64
+	AfterID    string
+	Now        time.Time
+}
+
+func (q *Queries) AddEndpointProgress(ctx context.Context, arg AddEndpointProgressParams) error {
+	_, err := q.db.Exec(ctx, addEndpointProgress,
+		arg.OrgID,
+		arg.EndpointID,
+		arg.AfterTx,
+		arg.AfterID,
+		arg.Now,
+	)
+	return err
+}
+
 const addErrand = `-- name: AddErrand :exec
 INSERT INTO webhook_errand (org_id, account_id, id, bucket, kind, from_seq, to_seq, cursor, events, only_failed, tries, since, next_at)
 SELECT w.org_id, w.account_id, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
@@ -56,6 +200,68 @@ func (q *Queries) AddErrand(ctx context.Context, arg AddErrandParams) error {
 	return err
 }
 
+const changeEndpoint = `-- name: ChangeEndpoint :one
+UPDATE webhook_endpoint SET url = $1, description = $2, events = $3, account_ids = $4, platforms = $5,
+    ordering = $6, enabled = $7, gen = nextval('webhook_gen'), updated_at = $8, changed_at = clock_timestamp()
+WHERE org_id = $9 AND id = $10 AND deleted_at IS NULL
+RETURNING org_id, id, bucket, url, description, events, account_ids, platforms, ordering, enabled, secret_version, secret, secret_last4, previous_version, previous, previous_until, gen, test_level, test_at, created_at, updated_at, changed_at, deleted_at
+`
+
+type ChangeEndpointParams struct {
+	Url         string
+	Description string
+	Events      []string
+	AccountIds  []string
+	Platforms   []string
+	Ordering    string
+	Enabled     bool
+	Now         time.Time
+	OrgID       id.Org
+	ID          string
+}
+
+func (q *Queries) ChangeEndpoint(ctx context.Context, arg ChangeEndpointParams) (WebhookEndpoint, error) {
+	row := q.db.QueryRow(ctx, changeEndpoint,
+		arg.Url,
+		arg.Description,
+		arg.Events,
+		arg.AccountIds,
+		arg.Platforms,
+		arg.Ordering,
+		arg.Enabled,
+		arg.Now,
+		arg.OrgID,
+		arg.ID,
+	)
+	var i WebhookEndpoint
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.Bucket,
+		&i.Url,
+		&i.Description,
+		&i.Events,
+		&i.AccountIds,
+		&i.Platforms,
+		&i.Ordering,
+		&i.Enabled,
+		&i.SecretVersion,
+		&i.Secret,
+		&i.SecretLast4,
+		&i.PreviousVersion,
+		&i.Previous,
+		&i.PreviousUntil,
+		&i.Gen,
+		&i.TestLevel,
+		&i.TestAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.ChangedAt,
+		&i.DeletedAt,
+	)
+	return i, err
+}
+
 const changed = `-- name: Changed :many
 SELECT org_id, account_id, changed_at FROM webhook WHERE changed_at > $1 ORDER BY changed_at LIMIT $2
 `
@@ -82,6 +288,42 @@ func (q *Queries) Changed(ctx context.Context, arg ChangedParams) ([]ChangedRow,
 	for rows.Next() {
 		var i ChangedRow
 		if err := rows.Scan(&i.OrgID, &i.AccountID, &i.ChangedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const changedEndpoints = `-- name: ChangedEndpoints :many
+SELECT org_id, id, changed_at FROM webhook_endpoint WHERE changed_at > $1 ORDER BY changed_at LIMIT $2
+`
+
+type ChangedEndpointsParams struct {
+	Since   time.Time
+	MaxRows int32
+}
+
+type ChangedEndpointsRow struct {
+	OrgID     id.Org
+	ID        string
+	ChangedAt time.Time
+}
+
+// tenant: nodes look for changes of all endpoints
+func (q *Queries) ChangedEndpoints(ctx context.Context, arg ChangedEndpointsParams) ([]ChangedEndpointsRow, error) {
+	rows, err := q.db.Query(ctx, changedEndpoints, arg.Since, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ChangedEndpointsRow
+	for rows.Next() {
+		var i ChangedEndpointsRow
+		if err := rows.Scan(&i.OrgID, &i.ID, &i.ChangedAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -156,6 +398,17 @@ func (q *Queries) CountByState(ctx context.Context, arg CountByStateParams) ([]C
 	return items, nil
 }
 
+const countEndpoints = `-- name: CountEndpoints :one
+SELECT count(*) FROM webhook_endpoint WHERE org_id = $1 AND deleted_at IS NULL
+`
+
+func (q *Queries) CountEndpoints(ctx context.Context, orgID id.Org) (int64, error) {
+	row := q.db.QueryRow(ctx, countEndpoints, orgID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countLanes = `-- name: CountLanes :many
 SELECT state, count(*) AS lanes FROM webhook_lane WHERE $1::text = '' OR org_id = $1 GROUP BY state
 `
@@ -217,6 +470,67 @@ func (q *Queries) Delete(ctx context.Context, arg DeleteParams) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const deleteEndpoint = `-- name: DeleteEndpoint :execrows
+UPDATE webhook_endpoint SET deleted_at = $1::timestamptz, secret = NULL, previous = NULL, gen = nextval('webhook_gen'), changed_at = clock_timestamp()
+WHERE org_id = $2 AND id = $3 AND deleted_at IS NULL
+`
+
+type DeleteEndpointParams struct {
+	Now   time.Time
+	OrgID id.Org
+	ID    string
+}
+
+func (q *Queries) DeleteEndpoint(ctx context.Context, arg DeleteEndpointParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteEndpoint, arg.Now, arg.OrgID, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const deleteEndpointErrands = `-- name: DeleteEndpointErrands :exec
+DELETE FROM webhook_endpoint_errand WHERE org_id = $1 AND endpoint_id = $2
+`
+
+type DeleteEndpointErrandsParams struct {
+	OrgID      id.Org
+	EndpointID string
+}
+
+func (q *Queries) DeleteEndpointErrands(ctx context.Context, arg DeleteEndpointErrandsParams) error {
+	_, err := q.db.Exec(ctx, deleteEndpointErrands, arg.OrgID, arg.EndpointID)
+	return err
+}
+
+const deleteEndpointLanes = `-- name: DeleteEndpointLanes :exec
+DELETE FROM webhook_endpoint_lane WHERE org_id = $1 AND endpoint_id = $2
+`
+
+type DeleteEndpointLanesParams struct {
+	OrgID      id.Org
+	EndpointID string
+}
+
+func (q *Queries) DeleteEndpointLanes(ctx context.Context, arg DeleteEndpointLanesParams) error {
+	_, err := q.db.Exec(ctx, deleteEndpointLanes, arg.OrgID, arg.EndpointID)
+	return err
+}
+
+const deleteEndpointProgress = `-- name: DeleteEndpointProgress :exec
+DELETE FROM webhook_endpoint_progress WHERE org_id = $1 AND endpoint_id = $2
+`
+
+type DeleteEndpointProgressParams struct {
+	OrgID      id.Org
+	EndpointID string
+}
+
+func (q *Queries) DeleteEndpointProgress(ctx context.Context, arg DeleteEndpointProgressParams) error {
+	_, err := q.db.Exec(ctx, deleteEndpointProgress, arg.OrgID, arg.EndpointID)
+	return err
+}
+
 const deleteErrands = `-- name: DeleteErrands :exec
 DELETE FROM webhook_errand WHERE org_id = $1 AND account_id = $2
 `
@@ -242,6 +556,79 @@ type DeleteLaneParams struct {
 
 func (q *Queries) DeleteLane(ctx context.Context, arg DeleteLaneParams) error {
 	_, err := q.db.Exec(ctx, deleteLane, arg.OrgID, arg.AccountID)
+	return err
+}
+
+const deleteReplaced = `-- name: DeleteReplaced :exec
+UPDATE webhook SET deleted_at = $1::timestamptz, secret = NULL, previous = NULL, gen = nextval('webhook_gen'), changed_at = clock_timestamp()
+WHERE org_id = $2 AND account_id = ANY ($3::text[])
+`
+
+type DeleteReplacedParams struct {
+	Now     time.Time
+	OrgID   id.Org
+	Sources []string
+}
+
+func (q *Queries) DeleteReplaced(ctx context.Context, arg DeleteReplacedParams) error {
+	_, err := q.db.Exec(ctx, deleteReplaced, arg.Now, arg.OrgID, arg.Sources)
+	return err
+}
+
+const deleteReplacedErrands = `-- name: DeleteReplacedErrands :exec
+DELETE FROM webhook_errand WHERE org_id = $1 AND account_id = ANY ($2::text[])
+`
+
+type DeleteReplacedErrandsParams struct {
+	OrgID   id.Org
+	Sources []string
+}
+
+func (q *Queries) DeleteReplacedErrands(ctx context.Context, arg DeleteReplacedErrandsParams) error {
+	_, err := q.db.Exec(ctx, deleteReplacedErrands, arg.OrgID, arg.Sources)
+	return err
+}
+
+const deleteReplacedLanes = `-- name: DeleteReplacedLanes :exec
+DELETE FROM webhook_lane WHERE org_id = $1 AND account_id = ANY ($2::text[])
+`
+
+type DeleteReplacedLanesParams struct {
+	OrgID   id.Org
+	Sources []string
+}
+
+func (q *Queries) DeleteReplacedLanes(ctx context.Context, arg DeleteReplacedLanesParams) error {
+	_, err := q.db.Exec(ctx, deleteReplacedLanes, arg.OrgID, arg.Sources)
+	return err
+}
+
+const deleteSourceErrands = `-- name: DeleteSourceErrands :exec
+DELETE FROM webhook_endpoint_errand WHERE org_id = $1 AND source = $2 AND source <> ''
+`
+
+type DeleteSourceErrandsParams struct {
+	OrgID  id.Org
+	Source string
+}
+
+func (q *Queries) DeleteSourceErrands(ctx context.Context, arg DeleteSourceErrandsParams) error {
+	_, err := q.db.Exec(ctx, deleteSourceErrands, arg.OrgID, arg.Source)
+	return err
+}
+
+const deleteSourceLanes = `-- name: DeleteSourceLanes :exec
+DELETE FROM webhook_endpoint_lane WHERE org_id = $1 AND source = $2
+`
+
+type DeleteSourceLanesParams struct {
+	OrgID  id.Org
+	Source string
+}
+
+// An account is deleted: nothing of it waits for an endpoint any more.
+func (q *Queries) DeleteSourceLanes(ctx context.Context, arg DeleteSourceLanesParams) error {
+	_, err := q.db.Exec(ctx, deleteSourceLanes, arg.OrgID, arg.Source)
 	return err
 }
 
@@ -285,7 +672,7 @@ func (q *Queries) DeliveredSeqs(ctx context.Context, arg DeliveredSeqsParams) ([
 }
 
 const deliveries = `-- name: Deliveries :many
-SELECT at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet FROM webhook_delivery
+SELECT at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet, source FROM webhook_delivery
 WHERE org_id = $1 AND account_id = $2 AND at >= $3 AND at <= $4 AND (at, id) < ($4::timestamptz, $5::text)
     AND ($6::boolean OR delivered = $7::boolean) AND ($8::text = '' OR kind = $8) AND ($9::text = '' OR event_id = $9)
 ORDER BY at DESC, id DESC LIMIT $10
@@ -339,6 +726,7 @@ func (q *Queries) Deliveries(ctx context.Context, arg DeliveriesParams) ([]Webho
 			&i.Cause,
 			&i.Error,
 			&i.Snippet,
+			&i.Source,
 		); err != nil {
 			return nil, err
 		}
@@ -351,7 +739,7 @@ func (q *Queries) Deliveries(ctx context.Context, arg DeliveriesParams) ([]Webho
 }
 
 const deliveriesOfEvents = `-- name: DeliveriesOfEvents :many
-SELECT at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet FROM webhook_delivery
+SELECT at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet, source FROM webhook_delivery
 WHERE org_id = $1 AND account_id = ANY ($2::text[]) AND at >= $3 AND at <= $4 AND (at, id) < ($4::timestamptz, $5::text)
     AND event_id = ANY ($6::text[])
 ORDER BY at DESC, id DESC LIMIT $7
@@ -400,6 +788,7 @@ func (q *Queries) DeliveriesOfEvents(ctx context.Context, arg DeliveriesOfEvents
 			&i.Cause,
 			&i.Error,
 			&i.Snippet,
+			&i.Source,
 		); err != nil {
 			return nil, err
 		}
@@ -412,7 +801,7 @@ func (q *Queries) DeliveriesOfEvents(ctx context.Context, arg DeliveriesOfEvents
 }
 
 const delivery = `-- name: Delivery :one
-SELECT at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet FROM webhook_delivery WHERE org_id = $1 AND account_id = $2 AND id = $3 AND at >= $4 AND at < $5
+SELECT at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet, source FROM webhook_delivery WHERE org_id = $1 AND account_id = $2 AND id = $3 AND at >= $4 AND at < $5
 `
 
 type DeliveryParams struct {
@@ -447,8 +836,58 @@ func (q *Queries) Delivery(ctx context.Context, arg DeliveryParams) (WebhookDeli
 		&i.Cause,
 		&i.Error,
 		&i.Snippet,
+		&i.Source,
 	)
 	return i, err
+}
+
+const dueEndpointErrands = `-- name: DueEndpointErrands :many
+SELECT org_id, endpoint_id, id, bucket, kind, source, seq, after_tx, after_id, until_tx, from_at, until_at, account_ids, events, tries, since, next_at FROM webhook_endpoint_errand WHERE bucket = ANY ($1::smallint[]) AND next_at <= $2 ORDER BY next_at LIMIT $3
+`
+
+type DueEndpointErrandsParams struct {
+	Buckets []int16
+	Now     time.Time
+	MaxRows int32
+}
+
+// tenant: the holder of a bucket runs its side deliveries
+func (q *Queries) DueEndpointErrands(ctx context.Context, arg DueEndpointErrandsParams) ([]WebhookEndpointErrand, error) {
+	rows, err := q.db.Query(ctx, dueEndpointErrands, arg.Buckets, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WebhookEndpointErrand
+	for rows.Next() {
+		var i WebhookEndpointErrand
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.EndpointID,
+			&i.ID,
+			&i.Bucket,
+			&i.Kind,
+			&i.Source,
+			&i.Seq,
+			&i.AfterTx,
+			&i.AfterID,
+			&i.UntilTx,
+			&i.FromAt,
+			&i.UntilAt,
+			&i.AccountIds,
+			&i.Events,
+			&i.Tries,
+			&i.Since,
+			&i.NextAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const dueErrands = `-- name: DueErrands :many
@@ -496,6 +935,21 @@ func (q *Queries) DueErrands(ctx context.Context, arg DueErrandsParams) ([]Webho
 	return items, nil
 }
 
+const endEndpointErrand = `-- name: EndEndpointErrand :exec
+DELETE FROM webhook_endpoint_errand WHERE org_id = $1 AND endpoint_id = $2 AND id = $3
+`
+
+type EndEndpointErrandParams struct {
+	OrgID      id.Org
+	EndpointID string
+	ID         string
+}
+
+func (q *Queries) EndEndpointErrand(ctx context.Context, arg EndEndpointErrandParams) error {
+	_, err := q.db.Exec(ctx, endEndpointErrand, arg.OrgID, arg.EndpointID, arg.ID)
+	return err
+}
+
 const endErrand = `-- name: EndErrand :exec
 DELETE FROM webhook_errand WHERE org_id = $1 AND account_id = $2 AND id = $3
 `
@@ -509,6 +963,188 @@ type EndErrandParams struct {
 func (q *Queries) EndErrand(ctx context.Context, arg EndErrandParams) error {
 	_, err := q.db.Exec(ctx, endErrand, arg.OrgID, arg.AccountID, arg.ID)
 	return err
+}
+
+const endpointCursors = `-- name: EndpointCursors :many
+SELECT source, cursor FROM webhook_endpoint_lane WHERE org_id = $1 AND endpoint_id = $2 AND cursor >= 0
+ORDER BY source LIMIT $3
+`
+
+type EndpointCursorsParams struct {
+	OrgID      id.Org
+	EndpointID string
+	MaxRows    int32
+}
+
+type EndpointCursorsRow struct {
+	Source string
+	Cursor int64
+}
+
+func (q *Queries) EndpointCursors(ctx context.Context, arg EndpointCursorsParams) ([]EndpointCursorsRow, error) {
+	rows, err := q.db.Query(ctx, endpointCursors, arg.OrgID, arg.EndpointID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EndpointCursorsRow
+	for rows.Next() {
+		var i EndpointCursorsRow
+		if err := rows.Scan(&i.Source, &i.Cursor); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endpointLanes = `-- name: EndpointLanes :many
+SELECT org_id, endpoint_id, source, state, cursor, fail_since, fail_count, next_at, last_status, last_error, reason, head_tries, head_since, updated_at FROM webhook_endpoint_lane WHERE org_id = $1 AND endpoint_id = $2
+`
+
+type EndpointLanesParams struct {
+	OrgID      id.Org
+	EndpointID string
+}
+
+func (q *Queries) EndpointLanes(ctx context.Context, arg EndpointLanesParams) ([]WebhookEndpointLane, error) {
+	rows, err := q.db.Query(ctx, endpointLanes, arg.OrgID, arg.EndpointID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WebhookEndpointLane
+	for rows.Next() {
+		var i WebhookEndpointLane
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.EndpointID,
+			&i.Source,
+			&i.State,
+			&i.Cursor,
+			&i.FailSince,
+			&i.FailCount,
+			&i.NextAt,
+			&i.LastStatus,
+			&i.LastError,
+			&i.Reason,
+			&i.HeadTries,
+			&i.HeadSince,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endpoints = `-- name: Endpoints :many
+SELECT e.org_id, e.id, e.bucket, e.url, e.description, e.events, e.account_ids, e.platforms, e.ordering, e.enabled, e.secret_version, e.secret, e.secret_last4, e.previous_version, e.previous, e.previous_until, e.gen, e.test_level, e.test_at, e.created_at, e.updated_at, e.changed_at, e.deleted_at, p.org_id, p.endpoint_id, p.after_tx, p.after_id, p.state, p.fail_since, p.fail_count, p.next_at, p.last_status, p.last_error, p.reason, p.updated_at FROM webhook_endpoint e
+JOIN webhook_endpoint_progress p ON p.org_id = e.org_id AND p.endpoint_id = e.id
+WHERE e.org_id = $1 AND e.deleted_at IS NULL AND ($2::text = '' OR e.id = $2) ORDER BY e.id
+`
+
+type EndpointsParams struct {
+	OrgID id.Org
+	ID    string
+}
+
+type EndpointsRow struct {
+	WebhookEndpoint         WebhookEndpoint
+	WebhookEndpointProgress WebhookEndpointProgress
+}
+
+func (q *Queries) Endpoints(ctx context.Context, arg EndpointsParams) ([]EndpointsRow, error) {
+	rows, err := q.db.Query(ctx, endpoints, arg.OrgID, arg.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EndpointsRow
+	for rows.Next() {
+		var i EndpointsRow
+		if err := rows.Scan(
+			&i.WebhookEndpoint.OrgID,
+			&i.WebhookEndpoint.ID,
+			&i.WebhookEndpoint.Bucket,
+			&i.WebhookEndpoint.Url,
+			&i.WebhookEndpoint.Description,
+			&i.WebhookEndpoint.Events,
+			&i.WebhookEndpoint.AccountIds,
+			&i.WebhookEndpoint.Platforms,
+			&i.WebhookEndpoint.Ordering,
+			&i.WebhookEndpoint.Enabled,
+			&i.WebhookEndpoint.SecretVersion,
+			&i.WebhookEndpoint.Secret,
+			&i.WebhookEndpoint.SecretLast4,
+			&i.WebhookEndpoint.PreviousVersion,
+			&i.WebhookEndpoint.Previous,
+			&i.WebhookEndpoint.PreviousUntil,
+			&i.WebhookEndpoint.Gen,
+			&i.WebhookEndpoint.TestLevel,
+			&i.WebhookEndpoint.TestAt,
+			&i.WebhookEndpoint.CreatedAt,
+			&i.WebhookEndpoint.UpdatedAt,
+			&i.WebhookEndpoint.ChangedAt,
+			&i.WebhookEndpoint.DeletedAt,
+			&i.WebhookEndpointProgress.OrgID,
+			&i.WebhookEndpointProgress.EndpointID,
+			&i.WebhookEndpointProgress.AfterTx,
+			&i.WebhookEndpointProgress.AfterID,
+			&i.WebhookEndpointProgress.State,
+			&i.WebhookEndpointProgress.FailSince,
+			&i.WebhookEndpointProgress.FailCount,
+			&i.WebhookEndpointProgress.NextAt,
+			&i.WebhookEndpointProgress.LastStatus,
+			&i.WebhookEndpointProgress.LastError,
+			&i.WebhookEndpointProgress.Reason,
+			&i.WebhookEndpointProgress.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endpointsOfBucket = `-- name: EndpointsOfBucket :many
+SELECT org_id, id FROM webhook_endpoint WHERE bucket = $1 AND deleted_at IS NULL
+`
+
+type EndpointsOfBucketRow struct {
+	OrgID id.Org
+	ID    string
+}
+
+// tenant: the holder of a bucket sends the events of its endpoints, of all organisations
+func (q *Queries) EndpointsOfBucket(ctx context.Context, bucket int16) ([]EndpointsOfBucketRow, error) {
+	rows, err := q.db.Query(ctx, endpointsOfBucket, bucket)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EndpointsOfBucketRow
+	for rows.Next() {
+		var i EndpointsOfBucketRow
+		if err := rows.Scan(&i.OrgID, &i.ID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const erase = `-- name: Erase :exec
@@ -586,7 +1222,7 @@ func (q *Queries) Fence(ctx context.Context, arg FenceParams) ([]int16, error) {
 }
 
 const findDelivery = `-- name: FindDelivery :one
-SELECT at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet FROM webhook_delivery WHERE org_id = $1 AND id = $2 AND at >= $3 AND at < $4
+SELECT at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet, source FROM webhook_delivery WHERE org_id = $1 AND id = $2 AND at >= $3 AND at < $4
 `
 
 type FindDeliveryParams struct {
@@ -620,6 +1256,7 @@ func (q *Queries) FindDelivery(ctx context.Context, arg FindDeliveryParams) (Web
 		&i.Cause,
 		&i.Error,
 		&i.Snippet,
+		&i.Source,
 	)
 	return i, err
 }
@@ -705,6 +1342,16 @@ DELETE FROM webhook WHERE deleted_at < $1
 // tenant: age alone decides
 func (q *Queries) ForgetDeleted(ctx context.Context, before *time.Time) error {
 	_, err := q.db.Exec(ctx, forgetDeleted, before)
+	return err
+}
+
+const forgetDeletedEndpoints = `-- name: ForgetDeletedEndpoints :exec
+DELETE FROM webhook_endpoint WHERE deleted_at < $1
+`
+
+// tenant: age alone decides
+func (q *Queries) ForgetDeletedEndpoints(ctx context.Context, before *time.Time) error {
+	_, err := q.db.Exec(ctx, forgetDeletedEndpoints, before)
 	return err
 }
 
@@ -1178,6 +1825,79 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (Webhook, error) {
 	return i, err
 }
 
+const lockEndpoint = `-- name: LockEndpoint :one
+SELECT org_id, id, bucket, url, description, events, account_ids, platforms, ordering, enabled, secret_version, secret, secret_last4, previous_version, previous, previous_until, gen, test_level, test_at, created_at, updated_at, changed_at, deleted_at FROM webhook_endpoint WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE
+`
+
+type LockEndpointParams struct {
+	OrgID id.Org
+	ID    string
+}
+
+func (q *Queries) LockEndpoint(ctx context.Context, arg LockEndpointParams) (WebhookEndpoint, error) {
+	row := q.db.QueryRow(ctx, lockEndpoint, arg.OrgID, arg.ID)
+	var i WebhookEndpoint
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.Bucket,
+		&i.Url,
+		&i.Description,
+		&i.Events,
+		&i.AccountIds,
+		&i.Platforms,
+		&i.Ordering,
+		&i.Enabled,
+		&i.SecretVersion,
+		&i.Secret,
+		&i.SecretLast4,
+		&i.PreviousVersion,
+		&i.Previous,
+		&i.PreviousUntil,
+		&i.Gen,
+		&i.TestLevel,
+		&i.TestAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.ChangedAt,
+		&i.DeletedAt,
+	)
+	return i, err
+}
+
+const moveEndpointErrand = `-- name: MoveEndpointErrand :execrows
+UPDATE webhook_endpoint_errand SET after_tx = $1, after_id = $2, tries = $3, since = $4, next_at = $5
+WHERE org_id = $6 AND endpoint_id = $7 AND id = $8
+`
+
+type MoveEndpointErrandParams struct {
+	AfterTx    int64
+	AfterID    string
+	Tries      int32
+	Since      time.Time
+	NextAt     time.Time
+	OrgID      id.Org
+	EndpointID string
+	ID         string
+}
+
+func (q *Queries) MoveEndpointErrand(ctx context.Context, arg MoveEndpointErrandParams) (int64, error) {
+	result, err := q.db.Exec(ctx, moveEndpointErrand,
+		arg.AfterTx,
+		arg.AfterID,
+		arg.Tries,
+		arg.Since,
+		arg.NextAt,
+		arg.OrgID,
+		arg.EndpointID,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const moveErrand = `-- name: MoveErrand :execrows
 UPDATE webhook_errand SET cursor = $1, tries = $2, since = $3, next_at = $4 WHERE org_id = $5 AND account_id = $6 AND id = $7
 `
@@ -1306,6 +2026,25 @@ func (q *Queries) Put(ctx context.Context, arg PutParams) (Webhook, error) {
 	return i, err
 }
 
+const removeEndpointLanes = `-- name: RemoveEndpointLanes :exec
+DELETE FROM webhook_endpoint_lane l USING (
+    SELECT unnest($1::text[]) AS org_id, unnest($2::text[]) AS endpoint_id, unnest($3::text[]) AS source
+) n
+WHERE l.org_id = n.org_id AND l.endpoint_id = n.endpoint_id AND l.source = n.source
+`
+
+type RemoveEndpointLanesParams struct {
+	OrgIds      []string
+	EndpointIds []string
+	Sources     []string
+}
+
+// tenant: each row has its own org
+func (q *Queries) RemoveEndpointLanes(ctx context.Context, arg RemoveEndpointLanesParams) error {
+	_, err := q.db.Exec(ctx, removeEndpointLanes, arg.OrgIds, arg.EndpointIds, arg.Sources)
+	return err
+}
+
 const removeLanes = `-- name: RemoveLanes :exec
 DELETE FROM webhook_lane USING (
     SELECT unnest($1::text[]) AS org_id, unnest($2::text[]) AS account_id, unnest($3::bigint[]) AS gen
@@ -1364,6 +2103,39 @@ func (q *Queries) Renew(ctx context.Context, arg RenewParams) (Webhook, error) {
 		&i.DeletedAt,
 	)
 	return i, err
+}
+
+const renewEndpointLanes = `-- name: RenewEndpointLanes :exec
+UPDATE webhook_endpoint_lane SET state = 'draining', fail_since = NULL, fail_count = 0, next_at = NULL, head_tries = 0, head_since = NULL, updated_at = $1
+WHERE org_id = $2 AND endpoint_id = $3
+`
+
+type RenewEndpointLanesParams struct {
+	Now        time.Time
+	OrgID      id.Org
+	EndpointID string
+}
+
+func (q *Queries) RenewEndpointLanes(ctx context.Context, arg RenewEndpointLanesParams) error {
+	_, err := q.db.Exec(ctx, renewEndpointLanes, arg.Now, arg.OrgID, arg.EndpointID)
+	return err
+}
+
+const renewEndpointProgress = `-- name: RenewEndpointProgress :exec
+UPDATE webhook_endpoint_progress SET state = 'live', fail_since = NULL, fail_count = 0, next_at = NULL, updated_at = $1
+WHERE org_id = $2 AND endpoint_id = $3
+`
+
+type RenewEndpointProgressParams struct {
+	Now        time.Time
+	OrgID      id.Org
+	EndpointID string
+}
+
+// For an endpoint that was changed: it is tried again immediately, and so are its accounts.
+func (q *Queries) RenewEndpointProgress(ctx context.Context, arg RenewEndpointProgressParams) error {
+	_, err := q.db.Exec(ctx, renewEndpointProgress, arg.Now, arg.OrgID, arg.EndpointID)
+	return err
 }
 
 const renewLane = `-- name: RenewLane :exec
@@ -1445,6 +2217,120 @@ func (q *Queries) Rotate(ctx context.Context, arg RotateParams) (Webhook, error)
 	return i, err
 }
 
+const rotateEndpoint = `-- name: RotateEndpoint :one
+UPDATE webhook_endpoint SET previous = CASE WHEN $1::timestamptz > $2::timestamptz THEN secret END, previous_version = secret_version,
+    previous_until = $1, secret = $3, secret_version = $4, secret_last4 = $5,
+    gen = nextval('webhook_gen'), updated_at = $2, changed_at = clock_timestamp()
+WHERE org_id = $6 AND id = $7 AND deleted_at IS NULL
+RETURNING org_id, id, bucket, url, description, events, account_ids, platforms, ordering, enabled, secret_version, secret, secret_last4, previous_version, previous, previous_until, gen, test_level, test_at, created_at, updated_at, changed_at, deleted_at
+`
+
+type RotateEndpointParams struct {
+	PreviousUntil *time.Time
+	Now           time.Time
+	Secret        []byte
+	SecretVersion int64
+	SecretLast4   string
+	OrgID         id.Org
+	ID            string
+}
+
+func (q *Queries) RotateEndpoint(ctx context.Context, arg RotateEndpointParams) (WebhookEndpoint, error) {
+	row := q.db.QueryRow(ctx, rotateEndpoint,
+		arg.PreviousUntil,
+		arg.Now,
+		arg.Secret,
+		arg.SecretVersion,
+		arg.SecretLast4,
+		arg.OrgID,
+		arg.ID,
+	)
+	var i WebhookEndpoint
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.Bucket,
+		&i.Url,
+		&i.Description,
+		&i.Events,
+		&i.AccountIds,
+		&i.Platforms,
+		&i.Ordering,
+		&i.Enabled,
+		&i.SecretVersion,
+		&i.Secret,
+		&i.SecretLast4,
+		&i.PreviousVersion,
+		&i.Previous,
+		&i.PreviousUntil,
+		&i.Gen,
+		&i.TestLevel,
+		&i.TestAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.ChangedAt,
+		&i.DeletedAt,
+	)
+	return i, err
+}
+
+const saveEndpointLanes = `-- name: SaveEndpointLanes :exec
+INSERT INTO webhook_endpoint_lane (org_id, endpoint_id, source, state, cursor, fail_since, fail_count, next_at, last_status, last_error, reason,
+    head_tries, head_since, updated_at)
+SELECT n.org_id, n.endpoint_id, n.source, n.state, n.cursor, nullif(n.fail_since, '0001-01-01 00:00:00+00'), n.fail_count,
+    nullif(n.next_at, '0001-01-01 00:00:00+00'), n.last_status, n.last_error, n.reason, n.head_tries, nullif(n.head_since, '0001-01-01 00:00:00+00'), $1
+FROM (
+    SELECT unnest($2::text[]) AS org_id, unnest($3::text[]) AS endpoint_id, unnest($4::text[]) AS source,
+        unnest($5::text[]) AS state, unnest($6::bigint[]) AS cursor,
+        unnest($7::timestamptz[]) AS fail_since, unnest($8::integer[]) AS fail_count, unnest($9::timestamptz[]) AS next_at,
+        unnest($10::smallint[]) AS last_status, unnest($11::text[]) AS last_error, unnest($12::text[]) AS reason,
+        unnest($13::integer[]) AS head_tries, unnest($14::timestamptz[]) AS head_since
+) n
+ON CONFLICT (org_id, endpoint_id, source) DO UPDATE SET state = excluded.state, cursor = excluded.cursor,
+    fail_since = excluded.fail_since, fail_count = excluded.fail_count, next_at = excluded.next_at, last_status = excluded.last_status,
+    last_error = excluded.last_error, reason = excluded.reason, head_tries = excluded.head_tries, head_since = excluded.head_since,
+    updated_at = excluded.updated_at
+`
+
+type SaveEndpointLanesParams struct {
+	Now          time.Time
+	OrgIds       []string
+	EndpointIds  []string
+	Sources      []string
+	States       []string
+	Cursors      []int64
+	FailSinces   []time.Time
+	FailCounts   []int32
+	NextAts      []time.Time
+	LastStatuses []int16
+	LastErrors   []string
+	Reasons      []string
+	HeadTries    []int32
+	HeadSinces   []time.Time
+}
+
+// tenant: each row has its own org
+// Like SaveLanes. Its transaction has locked the endpoints with SaveProgress.
+func (q *Queries) SaveEndpointLanes(ctx context.Context, arg SaveEndpointLanesParams) error {
+	_, err := q.db.Exec(ctx, saveEndpointLanes,
+		arg.Now,
+		arg.OrgIds,
+		arg.EndpointIds,
+		arg.Sources,
+		arg.States,
+		arg.Cursors,
+		arg.FailSinces,
+		arg.FailCounts,
+		arg.NextAts,
+		arg.LastStatuses,
+		arg.LastErrors,
+		arg.Reasons,
+		arg.HeadTries,
+		arg.HeadSinces,
+	)
+	return err
+}
+
 const saveLanes = `-- name: SaveLanes :many
 WITH n AS (
     SELECT unnest($2::text[]) AS org_id, unnest($3::text[]) AS account_id, unnest($4::smallint[]) AS bucket,
@@ -1524,6 +2410,85 @@ func (q *Queries) SaveLanes(ctx context.Context, arg SaveLanesParams) ([]string,
 	return items, nil
 }
 
+const saveProgress = `-- name: SaveProgress :many
+WITH n AS (
+    SELECT unnest($2::text[]) AS org_id, unnest($3::text[]) AS endpoint_id, unnest($4::bigint[]) AS gen,
+        unnest($5::bigint[]) AS after_tx, unnest($6::text[]) AS after_id, unnest($7::text[]) AS state,
+        unnest($8::timestamptz[]) AS fail_since, unnest($9::integer[]) AS fail_count, unnest($10::timestamptz[]) AS next_at,
+        unnest($11::smallint[]) AS last_status, unnest($12::text[]) AS last_error, unnest($13::text[]) AS reason
+), valid AS (
+    SELECT e.org_id, e.id, e.gen = n.gen AS is_current FROM webhook_endpoint e JOIN n ON e.org_id = n.org_id AND e.id = n.endpoint_id
+    WHERE e.deleted_at IS NULL ORDER BY e.id FOR SHARE OF e
+)
+UPDATE webhook_endpoint_progress p SET after_tx = n.after_tx, after_id = n.after_id,
+    state = CASE WHEN valid.is_current THEN n.state ELSE p.state END,
+    fail_since = CASE WHEN valid.is_current THEN nullif(n.fail_since, '0001-01-01 00:00:00+00') ELSE p.fail_since END,
+    fail_count = CASE WHEN valid.is_current THEN n.fail_count ELSE p.fail_count END,
+    next_at = CASE WHEN valid.is_current THEN nullif(n.next_at, '0001-01-01 00:00:00+00') ELSE p.next_at END,
+    last_status = n.last_status, last_error = n.last_error, reason = CASE WHEN valid.is_current THEN n.reason ELSE p.reason END, updated_at = $1
+FROM n JOIN valid ON valid.org_id = n.org_id AND valid.id = n.endpoint_id
+WHERE p.org_id = n.org_id AND p.endpoint_id = n.endpoint_id
+RETURNING p.endpoint_id, valid.is_current
+`
+
+type SaveProgressParams struct {
+	Now          time.Time
+	OrgIds       []string
+	EndpointIds  []string
+	Gens         []int64
+	AfterTxs     []int64
+	AfterIds     []string
+	States       []string
+	FailSinces   []time.Time
+	FailCounts   []int32
+	NextAts      []time.Time
+	LastStatuses []int16
+	LastErrors   []string
+	Reasons      []string
+}
+
+type SaveProgressRow struct {
+	EndpointID string
+	IsCurrent  bool
+}
+
+// tenant: each row has its own org
+// Positions are always written. States are written only for the same generation: a change of the endpoint has reset them. The endpoints are
+// locked until the end of the transaction.
+func (q *Queries) SaveProgress(ctx context.Context, arg SaveProgressParams) ([]SaveProgressRow, error) {
+	rows, err := q.db.Query(ctx, saveProgress,
+		arg.Now,
+		arg.OrgIds,
+		arg.EndpointIds,
+		arg.Gens,
+		arg.AfterTxs,
+		arg.AfterIds,
+		arg.States,
+		arg.FailSinces,
+		arg.FailCounts,
+		arg.NextAts,
+		arg.LastStatuses,
+		arg.LastErrors,
+		arg.Reasons,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SaveProgressRow
+	for rows.Next() {
+		var i SaveProgressRow
+		if err := rows.Scan(&i.EndpointID, &i.IsCurrent); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const secretsEndingIn = `-- name: SecretsEndingIn :many
 SELECT org_id, account_id, bucket, url, events, ordering, max_in_flight, secret_version, secret, secret_last4, previous_version, previous, previous_until, start_seq, gen, test_level, test_at, created_at, updated_at, changed_at, deleted_at FROM webhook
 WHERE org_id = $1 AND secret_last4 = $2 AND account_id <> $3 AND deleted_at IS NULL LIMIT 20
@@ -1585,6 +2550,37 @@ SELECT pg_advisory_xact_lock(7264019, hashtext($1::text))
 // tenant: it locks a name
 func (q *Queries) Serialize(ctx context.Context, accountID string) error {
 	_, err := q.db.Exec(ctx, serialize, accountID)
+	return err
+}
+
+const serializeEndpoints = `-- name: SerializeEndpoints :exec
+SELECT pg_advisory_xact_lock(7264019, hashtext($1::text))
+`
+
+// tenant: it locks a name
+func (q *Queries) SerializeEndpoints(ctx context.Context, owner string) error {
+	_, err := q.db.Exec(ctx, serializeEndpoints, owner)
+	return err
+}
+
+const setEndpointTest = `-- name: SetEndpointTest :exec
+UPDATE webhook_endpoint SET test_at = $1, test_level = $2 WHERE org_id = $3 AND id = $4
+`
+
+type SetEndpointTestParams struct {
+	TestAt    time.Time
+	TestLevel float64
+	OrgID     id.Org
+	ID        string
+}
+
+func (q *Queries) SetEndpointTest(ctx context.Context, arg SetEndpointTestParams) error {
+	_, err := q.db.Exec(ctx, setEndpointTest,
+		arg.TestAt,
+		arg.TestLevel,
+		arg.OrgID,
+		arg.ID,
+	)
 	return err
 }
 
@@ -1782,6 +2778,97 @@ func (q *Queries) States(ctx context.Context, arg StatesParams) ([]StatesRow, er
 	return items, nil
 }
 
+const successRates = `-- name: SuccessRates :many
+SELECT a.account_id::text AS endpoint_id, count(*) AS attempts, count(*) FILTER (WHERE d.delivered) AS accepted
+FROM unnest($1::text[]) AS a (account_id)
+CROSS JOIN LATERAL (
+    SELECT delivered FROM webhook_delivery
+    WHERE webhook_delivery.org_id = $2 AND webhook_delivery.account_id = a.account_id AND webhook_delivery.at >= $3
+    ORDER BY webhook_delivery.at DESC, webhook_delivery.id DESC LIMIT 10000
+) d
+GROUP BY a.account_id
+`
+
+type SuccessRatesParams struct {
+	EndpointIds []string
+	OrgID       id.Org
+	Since       time.Time
+}
+
+type SuccessRatesRow struct {
+	EndpointID string
+	Attempts   int64
+	Accepted   int64
+}
+
+// The share of accepted attempts among the last 10,000 of each endpoint.
+func (q *Queries) SuccessRates(ctx context.Context, arg SuccessRatesParams) ([]SuccessRatesRow, error) {
+	rows, err := q.db.Query(ctx, successRates, arg.EndpointIds, arg.OrgID, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SuccessRatesRow
+	for rows.Next() {
+		var i SuccessRatesRow
+		if err := rows.Scan(&i.EndpointID, &i.Attempts, &i.Accepted); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const takeOverLanes = `-- name: TakeOverLanes :exec
+INSERT INTO webhook_endpoint_lane (org_id, endpoint_id, source, state, cursor, updated_at)
+SELECT $1, $2, unnest($3::text[]), 'draining', unnest($4::bigint[]), $5
+`
+
+type TakeOverLanesParams struct {
+	OrgID      id.Org
+	EndpointID string
+	Sources    []string
+	Cursors    []int64
+	Now        time.Time
+}
+
+func (q *Queries) TakeOverLanes(ctx context.Context, arg TakeOverLanesParams) error {
+	_, err := q.db.Exec(ctx, takeOverLanes,
+		arg.OrgID,
+		arg.EndpointID,
+		arg.Sources,
+		arg.Cursors,
+		arg.Now,
+	)
+	return err
+}
+
+const takeOverRetries = `-- name: TakeOverRetries :exec
+INSERT INTO webhook_endpoint_errand (org_id, endpoint_id, id, bucket, kind, source, seq, after_tx, after_id, until_tx, tries, since, next_at)
+SELECT r.org_id, $1, r.id, $2, r.kind, r.account_id, r.from_seq, 0, '', 0, r.tries, r.since, r.next_at FROM webhook_errand r
+WHERE r.org_id = $3 AND r.account_id = ANY ($4::text[]) AND r.kind = 'retry'
+`
+
+type TakeOverRetriesParams struct {
+	EndpointID string
+	Bucket     int16
+	OrgID      id.Org
+	Sources    []string
+}
+
+func (q *Queries) TakeOverRetries(ctx context.Context, arg TakeOverRetriesParams) error {
+	_, err := q.db.Exec(ctx, takeOverRetries,
+		arg.EndpointID,
+		arg.Bucket,
+		arg.OrgID,
+		arg.Sources,
+	)
+	return err
+}
+
 const toPurge = `-- name: ToPurge :many
 SELECT at, id FROM webhook_delivery
 WHERE org_id = $1 AND account_id = $2 AND at >= $3 AND (at, id) > ($3::timestamptz, $4::text) AND snippet <> ''
@@ -1817,6 +2904,56 @@ func (q *Queries) ToPurge(ctx context.Context, arg ToPurgeParams) ([]ToPurgeRow,
 	for rows.Next() {
 		var i ToPurgeRow
 		if err := rows.Scan(&i.At, &i.ID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const webhooksToReplace = `-- name: WebhooksToReplace :many
+SELECT w.account_id, w.start_seq, coalesce(l.cursor, -1)::bigint AS cursor, coalesce(b.floor_at, 'epoch')::timestamptz AS floor_at
+FROM webhook w
+LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
+LEFT JOIN webhook_bucket b ON b.bucket = w.bucket
+WHERE w.org_id = $1 AND w.url = $2 AND w.deleted_at IS NULL AND coalesce(l.state, '') <> 'paused'
+    AND ($3::text[] IS NULL OR w.account_id = ANY ($3))
+ORDER BY w.account_id FOR UPDATE OF w
+`
+
+type WebhooksToReplaceParams struct {
+	OrgID id.Org
+	Url   string
+	Among []string
+}
+
+type WebhooksToReplaceRow struct {
+	AccountID string
+	StartSeq  int64
+	Cursor    int64
+	FloorAt   time.Time
+}
+
+// The webhooks of accounts that an endpoint with the same URL takes over, with how far they are: to their cursor, or to the floor of their
+// bucket if that is unknown. Paused ones stay.
+func (q *Queries) WebhooksToReplace(ctx context.Context, arg WebhooksToReplaceParams) ([]WebhooksToReplaceRow, error) {
+	rows, err := q.db.Query(ctx, webhooksToReplace, arg.OrgID, arg.Url, arg.Among)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WebhooksToReplaceRow
+	for rows.Next() {
+		var i WebhooksToReplaceRow
+		if err := rows.Scan(
+			&i.AccountID,
+			&i.StartSeq,
+			&i.Cursor,
+			&i.FloorAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

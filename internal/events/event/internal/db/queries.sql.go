@@ -969,6 +969,61 @@ func (q *Queries) OrgEventsNaming(ctx context.Context, arg OrgEventsNamingParams
 	return items, nil
 }
 
+const orgWaiting = `-- name: OrgWaiting :many
+SELECT e.source, e.kind, count(*) AS events, min(e.at)::timestamptz AS first_at FROM (
+    SELECT source, kind, at FROM event WHERE org_id = $1 AND tx >= $2 AND (tx > $2 OR id > $3) AND at >= $4
+    ORDER BY tx, id LIMIT $5
+) e
+GROUP BY e.source, e.kind
+`
+
+type OrgWaitingParams struct {
+	OrgID   id.Org
+	AfterTx int64
+	AfterID id.Event
+	Since   time.Time
+	MaxRows int32
+}
+
+type OrgWaitingRow struct {
+	Source  string
+	Kind    string
+	Events  int64
+	FirstAt time.Time
+}
+
+// How many of the first events after a position are of each kind and source, and when the first was stored.
+func (q *Queries) OrgWaiting(ctx context.Context, arg OrgWaitingParams) ([]OrgWaitingRow, error) {
+	rows, err := q.db.Query(ctx, orgWaiting,
+		arg.OrgID,
+		arg.AfterTx,
+		arg.AfterID,
+		arg.Since,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrgWaitingRow
+	for rows.Next() {
+		var i OrgWaitingRow
+		if err := rows.Scan(
+			&i.Source,
+			&i.Kind,
+			&i.Events,
+			&i.FirstAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const progress = `-- name: Progress :one
 SELECT log_epoch, committed FROM event_bucket WHERE bucket = $1
 `
