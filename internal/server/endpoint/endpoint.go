@@ -302,6 +302,11 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 // describeInput completes the description of the input of a typed operation.
 func describeInput[I any](t *Table, row *Operation) {
 	refuseHidden(row.ID, reflect.TypeFor[I]())
+	for _, parameter := range t.operation(row).Parameters {
+		if parameter.Schema != nil {
+			parameter.Schema.PatternDescription = "" // Its message is computed; OpenAPI has no such member.
+		}
+	}
 	row.hasBody = t.operation(row).RequestBody != nil
 	row.bodyOptional = row.hasBody && !t.operation(row).RequestBody.Required
 	markSensitive(t.schemas(), reflect.TypeFor[I]())

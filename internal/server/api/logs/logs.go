@@ -22,7 +22,7 @@ import (
 type logsInput struct {
 	Account string    `query:"accountId" maxLength:"64" doc:"Only requests about this account."`
 	Method  string    `query:"method" maxLength:"128" doc:"Only this SDK method, for example messages.send, or this operation of the API, for example listAccounts."`
-	Status  string    `query:"status" pattern:"^[1-5]([0-9][0-9]|xx)$" doc:"Only this status, or this class of statuses: 2xx, 4xx, 5xx."`
+	Status  string    `query:"status" pattern:"^[1-5]([0-9][0-9]|xx)$" patternDescription:"a status, or 2xx, 4xx or 5xx" doc:"Only this status, or this class of statuses: 2xx, 4xx, 5xx."`
 	Code    string    `query:"code" maxLength:"64" doc:"Only requests that ended with this problem."`
 	Key     string    `query:"keyId" maxLength:"64" doc:"Only requests of this API key."`
 	Source  string    `query:"source" enum:"api,dashboard,cli" doc:"Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line."`

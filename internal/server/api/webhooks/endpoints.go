@@ -168,7 +168,7 @@ type endpointReplay struct {
 type endpointDeliveriesInput struct {
 	ID    string `path:"id" maxLength:"64" doc:"The endpoint's id."`
 	State string `query:"state" enum:"delivered,failed" doc:"Only deliveries that were accepted (delivered) or not accepted (failed)."`
-	Event string `query:"event" maxLength:"64" pattern:"^[A-Za-z0-9._]*$" doc:"Only deliveries of events with this name, or of the event with this id."`
+	Event string `query:"event" maxLength:"64" pattern:"^[A-Za-z0-9._]*$" patternDescription:"the name or the id of an event" doc:"Only deliveries of events with this name, or of the event with this id."`
 	After string `query:"after" maxLength:"128" doc:"nextCursor of the previous page."`
 	Limit int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"The maximum number of deliveries."`
 	Wait  int    `query:"wait" minimum:"0" maximum:"25" doc:"Seconds to wait for a delivery if there is none."`
