@@ -3137,6 +3137,8 @@ export interface components {
             limited: number;
             p50Ms: number | null;
             p95Ms: number | null;
+            p99Ms: number | null;
+            slowestDeliveryMs: number | null;
             succeeded: number;
         };
         UsagePeriod: {
@@ -3164,11 +3166,14 @@ export interface components {
             limited: number;
             p50Ms: number | null;
             p95Ms: number | null;
+            p99Ms: number | null;
+            slowestDeliveryMs: number | null;
             succeeded: number;
         };
         UsageSeries: {
             /** @enum {string} */
-            by: "hour" | "day";
+            by: "minute" | "hour" | "day";
+            deliveryLagSec: number | null;
             eventsWaiting: number | null;
             previous: components["schemas"]["UsageFigures"];
             series: components["schemas"]["UsagePoint"][];
@@ -5928,8 +5933,11 @@ export interface operations {
             query?: {
                 since?: string;
                 until?: string;
-                by?: "hour" | "day";
+                by?: "minute" | "hour" | "day";
                 accountId?: string;
+                keyId?: string;
+                method?: string;
+                platform?: string;
             };
             header?: never;
             path?: never;
