@@ -1,7 +1,7 @@
 """Makes the examples of the OpenAPI document from what the tests recorded (scripts/record-examples).
 
-build.py RECORDINGS writes internal/server/api/examples: a file per operation with a response for each status, a file per
-kind of event, and the problems. Ids, times, secrets and addresses are replaced by values that stay the same.
+build.py RECORDINGS [OPERATION…] writes internal/server/api/examples: a file per operation with a response for each status, a file per
+kind of event, and the problems; or only the files of some operations. Ids, times, secrets and addresses are replaced by values that stay the same.
 """
 
 import collections
@@ -171,8 +171,14 @@ def main():
     for (operation, status), candidates in sorted(responses.items()):
         candidates = [Stable(c).value(c) for c in candidates]
         files.setdefault(operation, {})[status] = best(candidates)
+    only = sys.argv[2:]
     for operation, example in files.items():
-        save(f"operations/{operation}.json", example)
+        if not only or operation in only:
+            save(f"operations/{operation}.json", example)
+    if only:
+        for operation in set(only) - files.keys():
+            sys.exit(f"no recording of {operation}")
+        return
     save("problems.json", {code: best([Stable(c).value(c) for c in list_]) for code, list_ in sorted(problems.items())})
     frame = next(iter(events.values()))[0]
     for kind in document["webhooks"]:
