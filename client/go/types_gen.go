@@ -1112,7 +1112,9 @@ type EndpointDelivery struct {
 
 // EndpointReplay: events that are sent to an endpoint again.
 type EndpointReplay struct {
-	// The value of X-Webhook-Replay in its deliveries.
+	// How many events are sent, counted among the first 10,000 of the period.
+	Events int64 `json:"events"`
+	// The value of X-Webhook-Replay in its deliveries; empty after a dry run.
 	ID string `json:"id"`
 }
 
@@ -3277,7 +3279,7 @@ type ReplacedKey struct {
 type Replay struct {
 	// The first event of the range, before the filter.
 	From string `json:"from"`
-	// The value of X-Webhook-Replay in its deliveries.
+	// The value of X-Webhook-Replay in its deliveries; empty after a dry run.
 	ID string `json:"id"`
 	// The last event of the range. It is before from if the range is empty.
 	To string `json:"to"`
@@ -4237,6 +4239,16 @@ type UploadsGetPartUrlResult struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
+// UrlCount: how many webhooks have the same URL.
+type UrlCount struct {
+	// How many of them are failing, disabled or lagging.
+	Attention int64 `json:"attention"`
+	// The URL.
+	URL string `json:"url"`
+	// How many webhooks have it.
+	Webhooks int64 `json:"webhooks"`
+}
+
 // Usage is the limits and their usage.
 type Usage struct {
 	// What is left of every limit.
@@ -4645,6 +4657,8 @@ type WebhookPage struct {
 	Counts WebhookCounts `json:"counts"`
 	// Null on the last page.
 	NextCursor *string `json:"nextCursor"`
+	// With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the URL.
+	URLs []UrlCount `json:"urls"`
 	// In the order in which their accounts were first connected.
 	Webhooks []ListedWebhook `json:"webhooks"`
 }

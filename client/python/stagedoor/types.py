@@ -1431,8 +1431,10 @@ class EndpointDelivery(TypedDict):
 class EndpointReplay(TypedDict):
     """Events that are sent to an endpoint again."""
 
+    events: int
+    """How many events are sent, counted among the first 10,000 of the period."""
     id: str
-    """The value of X-Webhook-Replay in its deliveries."""
+    """The value of X-Webhook-Replay in its deliveries; empty after a dry run."""
 
 
 class ErrorGroup(TypedDict):
@@ -3846,7 +3848,7 @@ Replay = TypedDict(
     {
         # The first event of the range, before the filter.
         "from": "str",
-        # The value of X-Webhook-Replay in its deliveries.
+        # The value of X-Webhook-Replay in its deliveries; empty after a dry run.
         "id": "str",
         # The last event of the range. It is before from if the range is empty.
         "to": "str",
@@ -4896,6 +4898,17 @@ class UploadsGetPartUrlResult(TypedDict):
     """When it expires; null if it does not expire."""
 
 
+class UrlCount(TypedDict):
+    """How many webhooks have the same URL."""
+
+    attention: int
+    """How many of them are failing, disabled or lagging."""
+    url: str
+    """The URL."""
+    webhooks: int
+    """How many webhooks have it."""
+
+
 class Usage(TypedDict):
     """The limits and their usage."""
 
@@ -5341,6 +5354,10 @@ class WebhookPage(TypedDict):
     """The number of webhooks in each state. The filter does not apply to it."""
     nextCursor: str | None
     """Null on the last page."""
+    urls: NotRequired[list[UrlCount]]
+    """With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the
+    URL.
+    """
     webhooks: list[ListedWebhook]
     """In the order in which their accounts were first connected."""
 
@@ -5765,6 +5782,7 @@ __all__ = [
     "UploadsCheckResult",
     "UploadsCompletePart",
     "UploadsGetPartUrlResult",
+    "UrlCount",
     "Usage",
     "UsageFigures",
     "UsagePeriod",

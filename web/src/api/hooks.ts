@@ -21,7 +21,10 @@ export const keys = {
   event: (id: string) => ['event', id] as const,
   webhook: (account: string) => ['webhook', account] as const,
   webhooks: (q: object) => ['webhooks', q] as const,
-  deliveries: (account: string, q: object) => ['deliveries', account, q] as const,
+  endpoints: ['endpoints'] as const,
+  endpoint: (id: string) => ['endpoint', id] as const,
+  /** `of` is an account or an endpoint. */
+  deliveries: (of: string, q: object) => ['deliveries', of, q] as const,
   attempts: (q: object) => ['attempts', q] as const,
   attempt: (id: string) => ['attempt', id] as const,
   keys: ['keys'] as const,

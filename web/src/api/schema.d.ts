@@ -2335,6 +2335,7 @@ export interface components {
             delivery: components["schemas"]["EndpointDelivery"];
         };
         EndpointReplay: {
+            events: number;
             id: string;
         };
         EndpointReplayResponse: {
@@ -2917,11 +2918,13 @@ export interface components {
         };
         ReplayWebhookEndpointRequest: {
             accountIds?: string[];
+            dryRun?: boolean;
             events?: string[];
             fromTime: string;
             toTime?: string;
         };
         ReplayWebhookRequest: {
+            dryRun?: boolean;
             events?: string[];
             fromId?: string;
             fromTime?: string;
@@ -3123,6 +3126,11 @@ export interface components {
         UploadedPartResponse: {
             part: components["schemas"]["UploadedPart"];
         };
+        UrlCount: {
+            attention: number;
+            url: string;
+            webhooks: number;
+        };
         Usage: {
             rateLimits: components["schemas"]["RateLimits"];
             usage: components["schemas"]["UsagePeriod"];
@@ -3289,6 +3297,7 @@ export interface components {
         WebhookPage: {
             counts: components["schemas"]["WebhookCounts"];
             nextCursor: string | null;
+            urls?: components["schemas"]["UrlCount"][];
             webhooks: components["schemas"]["ListedWebhook"][];
         };
         WebhookRecoveredData: {
@@ -6224,8 +6233,11 @@ export interface operations {
         parameters: {
             query?: {
                 state?: "failing" | "healthy" | "paused" | "disabled" | "lagging" | "attention";
+                q?: string;
+                url?: string;
                 limit?: number;
                 cursor?: string;
+                urls?: boolean;
             };
             header?: never;
             path?: never;

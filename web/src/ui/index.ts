@@ -1,3 +1,4 @@
+export * from './AccountList'
 export * from './AccountPicker'
 export * from './Badge'
 export * from './Button'

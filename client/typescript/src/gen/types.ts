@@ -879,7 +879,9 @@ export interface EndpointDelivery {
 
 /** Events that are sent to an endpoint again. */
 export interface EndpointReplay {
-  /** The value of X-Webhook-Replay in its deliveries. */
+  /** How many events are sent, counted among the first 10,000 of the period. */
+  events: number;
+  /** The value of X-Webhook-Replay in its deliveries; empty after a dry run. */
   id: string;
 }
 
@@ -2728,7 +2730,7 @@ export interface ReplacedKey {
 export interface Replay {
   /** The first event of the range, before the filter. */
   from: string;
-  /** The value of X-Webhook-Replay in its deliveries. */
+  /** The value of X-Webhook-Replay in its deliveries; empty after a dry run. */
   id: string;
   /** The last event of the range. It is before from if the range is empty. */
   to: string;
@@ -3457,6 +3459,16 @@ export interface UploadsGetPartUrlResult {
   expiresAt: string;
 }
 
+/** How many webhooks have the same URL. */
+export interface UrlCount {
+  /** How many of them are failing, disabled or lagging. */
+  attention: number;
+  /** The URL. */
+  url: string;
+  /** How many webhooks have it. */
+  webhooks: number;
+}
+
 /** The limits and their usage. */
 export interface Usage {
   /** What is left of every limit. */
@@ -3861,6 +3873,10 @@ export interface WebhookPage {
   counts: WebhookCounts;
   /** Null on the last page. */
   nextCursor: string | null;
+  /**
+   * With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the URL.
+   */
+  urls?: UrlCount[];
   /** In the order in which their accounts were first connected. */
   webhooks: ListedWebhook[];
 }
