@@ -1957,6 +1957,9 @@ type Log struct {
 	DurationMs float64 `json:"durationMs"`
 	// The fields of the request that the problem pointed at; empty if there are none. Their values are not stored.
 	Errors []LogField `json:"errors"`
+	// Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
+	// Values of the request and texts are not stored.
+	Extensions map[string]json.RawMessage `json:"extensions"`
 	// The HTTP method.
 	Http string `json:"http"`
 	// The key that made the request; empty for the dashboard.
@@ -1969,6 +1972,9 @@ type Log struct {
 	Replayed bool `json:"replayed"`
 	// The id of the request, which was in the header X-Request-Id.
 	RequestID string `json:"requestId"`
+	// When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not reset by
+	// itself.
+	ResetAt *time.Time `json:"resetAt"`
 	// Whether the problem was retryable; null if there was none.
 	Retryable *bool `json:"retryable"`
 	// api: a program with a key. dashboard: a user of the dashboard. cli: our command line. One of api, dashboard, cli.

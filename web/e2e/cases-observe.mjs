@@ -506,6 +506,28 @@ export const cases = [
   ['signature-none', '/webhooks/signature', observed(), { see: 'Nothing checked yet' }],
   ['logs-ghost', '/logs', observed({ ghost: true }), { see: 'Studio West #3' }],
   ['logs', '/logs', observed(), { see: 'messages.send' }],
+  [
+    'logs-filtered',
+    '/logs?reason=account_write_rpm&slow=120&counted=1&since=2026-11-16T18:00:00.000Z&until=2026-11-16T19:00:00.000Z',
+    observed(),
+    { see: ['Refused by Account writes per minute', 'At least 120 ms', 'Counts as usage', 'to (UTC)'] },
+  ],
+  [
+    'logs-views',
+    '/logs?q=messages',
+    observed(),
+    {
+      async act(page) {
+        await page.getByRole('button', { name: 'Views' }).click()
+        await page.getByRole('menuitem', { name: 'Save this view' }).click()
+        await page.getByLabel('Name').fill('Messages only')
+        await page.getByRole('button', { name: 'Save', exact: true }).click()
+        await page.getByRole('button', { name: 'Messages only' }).click()
+        await page.getByRole('menuitem', { name: 'Remove' }).waitFor()
+      },
+      see: ['Saved in this browser', 'Messages only'],
+    },
+  ],
   ['logs-none', '/logs', none, { see: ['No calls yet', 'curl'] }],
   ['logs-one', '/logs', one, { see: '1 call' }],
   ['logs-many', '/logs', many, { see: '10,000 calls' }],
@@ -517,7 +539,7 @@ export const cases = [
     'log',
     '/logs/' + id('req_', 4),
     observed(),
-    { see: ['quota-exceeded', 'Rate limit reached', 'Account writes per minute'] },
+    { see: ['quota-exceeded', 'Rate limit reached', 'Account writes per minute', '31 of 30', 'Limit reset', 'growth'] },
   ],
   [
     'log-fields',
@@ -532,6 +554,8 @@ export const cases = [
           status: 422,
           code: 'validation-failed',
           reason: null,
+          extensions: {},
+          resetAt: null,
           errors: [
             { pointer: '/scopes/0', code: 'enum' },
             { pointer: '/expiresAt', code: 'format' },

@@ -547,6 +547,16 @@ class LogsListParams(TypedDict):
     """Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command
     line.
     """
+    reason: NotRequired[str]
+    """Only requests that this limit refused, for example org_rpm."""
+    q: NotRequired[str]
+    """Only requests with this text in the method, the problem, its reason, the id or the platform's code, in upper or
+    lower case.
+    """
+    min_duration_ms: NotRequired[int]
+    """Only requests that took at least this long."""
+    counted: NotRequired[bool]
+    """true: only requests that count as usage, which GET /v1/usage/series counts."""
     since: NotRequired[str]
     """Only requests that started at this time or later."""
     until: NotRequired[str]

@@ -2410,6 +2410,10 @@ class Log(TypedDict):
     """Time from the arrival of the request to its response."""
     errors: list[LogField]
     """The fields of the request that the problem pointed at; empty if there are none. Their values are not stored."""
+    extensions: dict[str, Any]
+    """Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
+    Values of the request and texts are not stored.
+    """
     http: str
     """The HTTP method."""
     keyId: str
@@ -2422,6 +2426,10 @@ class Log(TypedDict):
     """Whether the response was that of an earlier request with the same Idempotency-Key."""
     requestId: str
     """The id of the request, which was in the header X-Request-Id."""
+    resetAt: str | None
+    """When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not
+    reset by itself.
+    """
     retryable: bool | None
     """Whether the problem was retryable; null if there was none."""
     source: Literal["api", "dashboard", "cli"]

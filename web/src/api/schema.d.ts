@@ -2657,12 +2657,16 @@ export interface components {
             dryRun: boolean;
             durationMs: number;
             errors: components["schemas"]["LogField"][];
+            extensions: {
+                [key: string]: unknown;
+            };
             http: string;
             keyId: string;
             method: string;
             reason: string | null;
             replayed: boolean;
             requestId: string;
+            resetAt: string | null;
             retryable: boolean | null;
             /** @enum {string} */
             source: "api" | "dashboard" | "cli";
@@ -5009,6 +5013,10 @@ export interface operations {
                 code?: string;
                 keyId?: string;
                 source?: "api" | "dashboard" | "cli";
+                reason?: string;
+                q?: string;
+                minDurationMs?: number;
+                counted?: boolean;
                 since?: string;
                 until?: string;
                 limit?: number;

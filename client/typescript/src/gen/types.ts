@@ -1681,6 +1681,11 @@ export interface Log {
   durationMs: number;
   /** The fields of the request that the problem pointed at; empty if there are none. Their values are not stored. */
   errors: LogField[];
+  /**
+   * Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
+   * Values of the request and texts are not stored.
+   */
+  extensions: Record<string, unknown>;
   /** The HTTP method. */
   http: string;
   /** The key that made the request; empty for the dashboard. */
@@ -1693,6 +1698,11 @@ export interface Log {
   replayed: boolean;
   /** The id of the request, which was in the header X-Request-Id. */
   requestId: string;
+  /**
+   * When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not reset
+   * by itself.
+   */
+  resetAt: string | null;
   /** Whether the problem was retryable; null if there was none. */
   retryable: boolean | null;
   /** api: a program with a key. dashboard: a user of the dashboard. cli: our command line. */
