@@ -57,6 +57,7 @@ var nav = []group{
 		{file: "events.md", path: "/docs/guides/events", label: "Events"},
 		{file: "webhooks.md", label: "Webhooks"},
 		{file: "errors.md", label: "Errors"},
+		{file: "compatibility.md", label: "Compatibility"},
 		{file: "idempotency.md", label: "Safe retries"},
 		{file: "keys.md", label: "API keys"},
 		{file: "usage.md", label: "Usage"},
@@ -192,6 +193,8 @@ var nav = []group{
 		{file: "adr/0044-audit-stream.md"},
 		{file: "adr/0045-webhook-endpoints.md"},
 		{file: "adr/0046-device-sign-in.md"},
+		{file: "adr/0048-openapi-as-a-product.md"},
+		{file: "adr/0049-compatibility.md"},
 		{file: "adr/0050-sdk-jobs.md"},
 	}},
 }
