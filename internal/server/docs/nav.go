@@ -117,6 +117,7 @@ var nav = []group{
 		{file: "operations/database-roles.md", label: "Database roles"},
 		{file: "operations/object-storage.md", label: "Object storage"},
 		{file: "operations/plans.md", label: "Plans"},
+		{file: "operations/mail.md", label: "Mail"},
 		{file: "operations/audit-stream.md", label: "Audit stream"},
 		{file: "operations/scale.md", label: "Scale out"},
 		{file: "operations/backup-and-restore.md", label: "Backup and restore"},
@@ -192,6 +193,7 @@ var nav = []group{
 		{file: "adr/0044-audit-stream.md"},
 		{file: "adr/0045-webhook-endpoints.md"},
 		{file: "adr/0046-device-sign-in.md"},
+		{file: "adr/0047-mail.md"},
 		{file: "adr/0050-sdk-jobs.md"},
 	}},
 }

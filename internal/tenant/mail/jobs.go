@@ -153,6 +153,9 @@ func (o *Outbox) handOver(ctx context.Context, org id.Org, which id.Mail, row db
 	})
 }
 
+// actionFail is the action in the audit log for a mail that cannot be sent.
+const actionFail = "mail.fail"
+
 // fail ends a mail that cannot be sent, and tells the organisation in its audit log.
 func (o *Outbox) fail(ctx context.Context, org id.Org, which id.Mail, reason string) error {
 	return o.deps.DB.Tx(ctx, func(tx postgres.Tx) error {

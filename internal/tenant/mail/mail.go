@@ -6,8 +6,8 @@
 // least once: if a node dies between the server's answer and its own note of it, the mail is sent again, with the same
 // Message-ID. A mail about the same subject is added at most once per hour, by the database's time.
 //
-// Without a mail server nothing is queued: the Report of Add has the text for the caller, and the audit log of the
-// organisation has an entry. The package does not speak SMTP (package engine/smtp), and does not decide what is worth a
+// Without a mail server nothing is queued: the Report of Add has the text for the caller, who also records it in the
+// audit log of the organisation. The package does not speak SMTP (package engine/smtp), and does not decide what is worth a
 // notice (package delivery/notice). Start at Outbox.Compose.
 package mail
 
@@ -237,29 +237,17 @@ func address(org id.Org, which id.Mail) seal.Address {
 	}
 }
 
-// The actions in the audit log.
-const (
-	actionQueue = "mail.queue"
-	// actionSkip is a mail that is not sent, because there is no mail server or because there are too many mails.
-	actionSkip = "mail.skip"
-	actionFail = "mail.fail"
-)
-
-// Add queues a mail in the transaction of the caller, and records it in the audit log of the organisation. It locks the
-// head of that log, so call it as late as possible.
-func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, by audit.By, d Draft) (Report, error) {
+// Add queues a mail in the transaction of the caller, who records the result in the audit log (Report.Change).
+func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, d Draft) (Report, error) {
 	r := Report{ID: d.id, To: mask(d.message.To), Subject: d.letter.Subject, Text: d.letter.Text}
 	var err error
-	if r.Status, err = o.enqueueDraft(ctx, tx, d); err != nil {
-		return Report{}, err
-	}
-	by.Action = actionQueue
-	changes := audit.Changes{"kind": {To: string(d.message.Kind)}, "to": {To: r.To}}
-	if r.Status != Queued {
-		by.Action = actionSkip
-		changes["reason"] = audit.Change{To: string(r.Status)}
-	}
-	return r, o.deps.Audit.Record(ctx, tx, d.org, by, string(d.id), changes)
+	r.Status, err = o.enqueueDraft(ctx, tx, d)
+	return r, err
+}
+
+// Change returns what the audit log says about a mail: its recipient, and whether it was sent. It has no link.
+func (r Report) Change() audit.Change {
+	return audit.Change{To: map[string]string{"to": r.To, "status": string(r.Status), "subject": r.Subject}}
 }
 
 func (o *Outbox) enqueueDraft(ctx context.Context, tx postgres.Tx, d Draft) (Status, error) {
