@@ -34,6 +34,7 @@ var allowedTraces = map[string]string{
 	"webhook_delivery.account_id": "deliveries, without what was answered, until their retention ends",
 	"usage_hour.account_id":       "counts, for the bill",
 	"usage_series.account_id":     "counts, for the bill",
+	"usage_slice.name":            "counts, for charts",
 	"keyring.key_holder.holder":   "that the key was destroyed, for 40 days",
 	"river_job.args":              "ids of finished jobs, for a day",
 }

@@ -3246,8 +3246,8 @@ type UsageFigures struct {
 	Delivered *int64 `json:"delivered"`
 	// Delivery attempts that receivers did not accept.
 	DeliveryFailed *int64 `json:"deliveryFailed"`
-	// Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
-	// events are counted per organisation.
+	// Stored events. This and the next three are null if calls are filtered and for a key that is limited to accounts,
+	// because events are counted per organisation.
 	EventsReceived *int64 `json:"eventsReceived"`
 	// Calls with a 5xx response.
 	Failed int64 `json:"failed"`
@@ -3257,8 +3257,13 @@ type UsageFigures struct {
 	// not count.
 	P50Ms *float64 `json:"p50Ms"`
 	// The 95th percentile of the durations.
-	P95Ms     *float64 `json:"p95Ms"`
-	Succeeded int64    `json:"succeeded"`
+	P95Ms *float64 `json:"p95Ms"`
+	// The 99th percentile of the durations.
+	P99Ms *float64 `json:"p99Ms"`
+	// The longest time from an event to the response that accepted it, of the deliveries that were accepted, in
+	// milliseconds.
+	SlowestDeliveryMs *float64 `json:"slowestDeliveryMs"`
+	Succeeded         int64    `json:"succeeded"`
 }
 
 // UsagePeriod is the usage of this month.
@@ -3278,7 +3283,7 @@ type UsagePeriod struct {
 	PeriodStart time.Time  `json:"periodStart"`
 }
 
-// UsagePoint is the usage of an hour or a day.
+// UsagePoint is the usage of a minute, an hour or a day.
 type UsagePoint struct {
 	// The start of the point.
 	At time.Time `json:"at"`
@@ -3290,8 +3295,8 @@ type UsagePoint struct {
 	Delivered *int64 `json:"delivered"`
 	// Delivery attempts that receivers did not accept.
 	DeliveryFailed *int64 `json:"deliveryFailed"`
-	// Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
-	// events are counted per organisation.
+	// Stored events. This and the next three are null if calls are filtered and for a key that is limited to accounts,
+	// because events are counted per organisation.
 	EventsReceived *int64 `json:"eventsReceived"`
 	// Calls with a 5xx response.
 	Failed int64 `json:"failed"`
@@ -3301,20 +3306,28 @@ type UsagePoint struct {
 	// not count.
 	P50Ms *float64 `json:"p50Ms"`
 	// The 95th percentile of the durations.
-	P95Ms     *float64 `json:"p95Ms"`
-	Succeeded int64    `json:"succeeded"`
+	P95Ms *float64 `json:"p95Ms"`
+	// The 99th percentile of the durations.
+	P99Ms *float64 `json:"p99Ms"`
+	// The longest time from an event to the response that accepted it, of the deliveries that were accepted, in
+	// milliseconds.
+	SlowestDeliveryMs *float64 `json:"slowestDeliveryMs"`
+	Succeeded         int64    `json:"succeeded"`
 }
 
 // UsageSeries: calls and events over time.
 type UsageSeries struct {
-	// One of hour, day.
+	// The length of a point. One of minute, hour, day.
 	By string `json:"by"`
-	// The maximum number of events that are overdue because a webhook fails, is disabled or lags. Events of paused webhooks
-	// do not count. Null for an account and for a key that is limited to accounts.
+	// The age of the oldest event that is due and not accepted, in seconds; 0 if there is none. Null if eventsWaiting is.
+	DeliveryLagSec *int64 `json:"deliveryLagSec"`
+	// How many deliveries are due and not accepted, because a webhook or an endpoint fails, is disabled or lags: at most
+	// this many. Events of those that are paused do not count. Null if calls are filtered and for a key that is limited to
+	// accounts.
 	EventsWaiting *int64 `json:"eventsWaiting"`
 	// The totals of the previous period of the same length, for comparison.
 	Previous UsageFigures `json:"previous"`
-	// One point for each hour or day, oldest first, including those without calls.
+	// One point for each minute, hour or day, oldest first, including those without calls.
 	Series []UsagePoint `json:"series"`
 	// The start of the first point.
 	Since time.Time `json:"since"`

@@ -29,21 +29,28 @@ func (s *UsageService) Get(ctx context.Context, params UsageGetParams, options .
 
 // UsageGetSeriesParams holds the parameters of usage.getSeries.
 type UsageGetSeriesParams struct {
-	// The start of the period, rounded down to the hour or day. Default: 24 hours before until, or 30 days with by=day.
+	// The start of the period, rounded down to the minute, hour or day. Default: 24 hours before until; one hour with
+	// by=minute, and 30 days with by=day.
 	Since time.Time `json:"since,omitzero"`
-	// The end of the period, rounded up to the hour or day. Default: now.
+	// The end of the period, rounded up to the minute, hour or day. Default: now.
 	Until time.Time `json:"until,omitzero"`
-	// The length of a point. Days are in UTC. One of hour, day. Default: hour.
+	// The length of a point. Minutes are kept for two days. Days are in UTC. One of minute, hour, day. Default: hour.
 	By string `json:"by,omitzero"`
-	// Only calls on this account.
+	// Only calls on this account. Only one of accountId, keyId, method and platform may be set.
 	AccountID string `json:"accountId,omitzero"`
+	// Only calls with this API key.
+	KeyID string `json:"keyId,omitzero"`
+	// Only calls of this SDK method, for example messages.send, or of this operation of the API, for example listAccounts.
+	Method string `json:"method,omitzero"`
+	// Only calls of SDK methods on this platform.
+	Platform string `json:"platform,omitzero"`
 }
 
 // GetSeries calls GET /v1/usage/series: get usage over time.
 //
-// Data for charts: calls by outcome, their durations, and events, by hour for up to 31 days or by day for up to 366.
-// The last point is still growing, with a delay of a second or two. A key that is limited to accounts sees only calls
-// on them.
+// Data for charts: calls by outcome, their durations, and events, by minute for up to 6 hours, by hour for up to 31
+// days or by day for up to 366. The last point is still growing, with a delay of a second or two. A key that is limited
+// to accounts sees only calls on them, and cannot filter by key, method or platform.
 //
 // Needs the scope `usage:read`.
 func (s *UsageService) GetSeries(ctx context.Context, params UsageGetSeriesParams, options ...CallOption) (*UsageSeries, error) {

@@ -676,14 +676,23 @@ class UsageGetSeriesParams(TypedDict):
     """The arguments of usage.get_series."""
 
     since: NotRequired[str]
-    """The start of the period, rounded down to the hour or day. Default: 24 hours before until, or 30 days with by=day.
+    """The start of the period, rounded down to the minute, hour or day. Default: 24 hours before until; one hour with
+    by=minute, and 30 days with by=day.
     """
     until: NotRequired[str]
-    """The end of the period, rounded up to the hour or day. Default: now."""
-    by: NotRequired[Literal["hour", "day"]]
-    """The length of a point. Days are in UTC."""
+    """The end of the period, rounded up to the minute, hour or day. Default: now."""
+    by: NotRequired[Literal["minute", "hour", "day"]]
+    """The length of a point. Minutes are kept for two days. Days are in UTC."""
     account_id: NotRequired[str]
-    """Only calls on this account."""
+    """Only calls on this account. Only one of accountId, keyId, method and platform may be set."""
+    key_id: NotRequired[str]
+    """Only calls with this API key."""
+    method: NotRequired[str]
+    """Only calls of this SDK method, for example messages.send, or of this operation of the API, for example
+    listAccounts.
+    """
+    platform: NotRequired[str]
+    """Only calls of SDK methods on this platform."""
 
 
 class WebhookEndpointsCreateParams(TypedDict):

@@ -3851,8 +3851,8 @@ class UsageFigures(TypedDict):
     deliveryFailed: int | None
     """Delivery attempts that receivers did not accept."""
     eventsReceived: int | None
-    """Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
-    events are counted per organisation.
+    """Stored events. This and the next three are null if calls are filtered and for a key that is limited to accounts,
+    because events are counted per organisation.
     """
     failed: int
     """Calls with a 5xx response."""
@@ -3864,6 +3864,12 @@ class UsageFigures(TypedDict):
     """
     p95Ms: float | None
     """The 95th percentile of the durations."""
+    p99Ms: float | None
+    """The 99th percentile of the durations."""
+    slowestDeliveryMs: float | None
+    """The longest time from an event to the response that accepted it, of the deliveries that were accepted, in
+    milliseconds.
+    """
     succeeded: int
 
 
@@ -3886,7 +3892,7 @@ class UsagePeriod(TypedDict):
 
 
 class UsagePoint(TypedDict):
-    """The usage of an hour or a day."""
+    """The usage of a minute, an hour or a day."""
 
     at: str
     """The start of the point."""
@@ -3899,8 +3905,8 @@ class UsagePoint(TypedDict):
     deliveryFailed: int | None
     """Delivery attempts that receivers did not accept."""
     eventsReceived: int | None
-    """Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
-    events are counted per organisation.
+    """Stored events. This and the next three are null if calls are filtered and for a key that is limited to accounts,
+    because events are counted per organisation.
     """
     failed: int
     """Calls with a 5xx response."""
@@ -3912,21 +3918,33 @@ class UsagePoint(TypedDict):
     """
     p95Ms: float | None
     """The 95th percentile of the durations."""
+    p99Ms: float | None
+    """The 99th percentile of the durations."""
+    slowestDeliveryMs: float | None
+    """The longest time from an event to the response that accepted it, of the deliveries that were accepted, in
+    milliseconds.
+    """
     succeeded: int
 
 
 class UsageSeries(TypedDict):
     """Calls and events over time."""
 
-    by: Literal["hour", "day"]
+    by: Literal["minute", "hour", "day"]
+    """The length of a point."""
+    deliveryLagSec: int | None
+    """The age of the oldest event that is due and not accepted, in seconds; 0 if there is none. Null if eventsWaiting
+    is.
+    """
     eventsWaiting: int | None
-    """The maximum number of events that are overdue because a webhook fails, is disabled or lags. Events of paused
-    webhooks do not count. Null for an account and for a key that is limited to accounts.
+    """How many deliveries are due and not accepted, because a webhook or an endpoint fails, is disabled or lags: at
+    most this many. Events of those that are paused do not count. Null if calls are filtered and for a key that is
+    limited to accounts.
     """
     previous: UsageFigures
     """The totals of the previous period of the same length, for comparison."""
     series: list[UsagePoint]
-    """One point for each hour or day, oldest first, including those without calls."""
+    """One point for each minute, hour or day, oldest first, including those without calls."""
     since: str
     """The start of the first point."""
     totals: UsageFigures

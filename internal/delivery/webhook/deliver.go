@@ -153,6 +153,9 @@ func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n de
 		d.Snippet = snippet(answer.Body, maxSnippet)
 		w.sealSnippet(ctx, &d)
 	}
+	if d.Delivered && (n.cause == CauseLive || n.cause == CauseRetry) {
+		d.lag = max(d.At.Sub(ev.At), 0)
+	}
 	if !w.log.add(&d) {
 		w.metrics.unlogged.Inc()
 	}

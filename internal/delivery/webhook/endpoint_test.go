@@ -241,6 +241,12 @@ func TestADeadEndpointIsOneRow(t *testing.T) {
 	if shown.Health.State != webhook.Failing || shown.Health.Backlog != 120 || shown.Health.FailingSince.IsZero() || shown.Health.LastStatus != 502 {
 		t.Errorf("%+v", shown.Health)
 	}
+	if b, err := n.Backlog(t.Context(), r.reader().Org); err != nil || b.Events != 120 {
+		t.Errorf("%d deliveries of the organisation are due, %v", b.Events, err)
+	}
+	if b, err := n.Backlog(t.Context(), id.New[id.Org]()); err != nil || b.Events != 0 {
+		t.Errorf("%d deliveries of another organisation are due, %v", b.Events, err)
+	}
 	if rows := r.rows(endpointRows); rows != 0 {
 		t.Errorf("%d rows of accounts", rows)
 	}

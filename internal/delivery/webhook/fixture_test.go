@@ -90,7 +90,7 @@ func newFixture(t testing.TB) *fixture {
 // counts stands for the usage service.
 type counts struct{ good, bad atomic.Int64 }
 
-func (c *counts) Delivered(_ id.Org, accepted, failed int64) {
+func (c *counts) Delivered(_ id.Org, accepted, failed int64, _ time.Duration) {
 	c.good.Add(accepted)
 	c.bad.Add(failed)
 }

@@ -133,19 +133,23 @@ func noticeEvent(n lane.Notice) outbox.Event {
 }
 
 func (w *Webhooks) countUsage(rows []Delivery) {
-	type sums struct{ good, bad int64 }
+	type sums struct {
+		good, bad int64
+		slowest   time.Duration
+	}
 	by := map[id.Org]sums{}
 	for i := range rows {
 		s := by[rows[i].Org]
 		if rows[i].Delivered {
 			s.good++
+			s.slowest = max(s.slowest, rows[i].lag)
 		} else {
 			s.bad++
 		}
 		by[rows[i].Org] = s
 	}
 	for org, s := range by {
-		w.deps.Usage.Delivered(org, s.good, s.bad)
+		w.deps.Usage.Delivered(org, s.good, s.bad, s.slowest)
 	}
 }
 

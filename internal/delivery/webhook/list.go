@@ -9,6 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // State is the state of a webhook's delivery as its owner sees it.
@@ -105,22 +106,70 @@ func (w *Webhooks) CountByState(ctx context.Context, r Reader) (map[State]int, e
 	return countByState(ctx, w.deps.DB, r)
 }
 
-// CountWaiting counts the events that webhooks of an organisation have not delivered yet, without those of paused
-// webhooks. It is an upper bound: a webhook that subscribes to some kinds skips the others.
-func (w *Webhooks) CountWaiting(ctx context.Context, org id.Org) (int64, error) {
-	cursors, err := laggingCursors(ctx, w.deps.DB, org)
-	if err != nil || len(cursors) == 0 {
-		return 0, err
-	}
-	heads, err := w.deps.Events.HeadsAmong(ctx, org, slices.Collect(maps.Keys(cursors)))
+// Backlog is what an organisation's receivers have not accepted yet.
+type Backlog struct {
+	// Events is the number of deliveries that are due. It is an upper bound for webhooks of accounts: one that subscribes
+	// to some kinds skips the others.
+	Events int64
+	// Lag is the age of the oldest of these events, in seconds.
+	Lag int64
+}
+
+// Backlog returns what waits for the webhooks of an organisation and for its endpoints, without those that are paused.
+// Events that were set aside because their receiver refuses them wait as well.
+func (w *Webhooks) Backlog(ctx context.Context, owner id.Org) (b Backlog, err error) {
+	now := w.deps.Now()
+	cursors, err := laggingCursors(ctx, w.deps.DB, owner)
 	if err != nil {
-		return 0, err
+		return b, err
 	}
-	var waiting int64
-	for account, cursor := range cursors {
-		waiting += max(heads[account].LastSeq-cursor, 0)
+	var oldest time.Time
+	see := func(at time.Time) {
+		if !at.IsZero() && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = at
+		}
 	}
-	return waiting, nil
+	if len(cursors) > 0 {
+		heads, err := w.deps.Events.HeadsAmong(ctx, owner, slices.Collect(maps.Keys(cursors)))
+		if err != nil {
+			return b, err
+		}
+		for account, cursor := range cursors {
+			b.Events += max(heads[account].LastSeq-cursor, 0)
+		}
+		first, err := w.deps.Events.OldestBehind(ctx, owner, cursors, org.ReadableSince(now, org.Unlimited))
+		if err != nil {
+			return b, err
+		}
+		for _, at := range first {
+			see(at)
+		}
+	}
+	retries, since, err := countRetries(ctx, w.deps.DB, owner)
+	if err != nil {
+		return b, err
+	}
+	b.Events += retries
+	see(since)
+	if !oldest.IsZero() {
+		b.Lag = max(int64(now.Sub(oldest).Seconds()), 0)
+	}
+	endpoints, err := readEndpoints(ctx, w.deps.DB, owner, "")
+	if err != nil {
+		return b, err
+	}
+	for i := range endpoints {
+		if !endpoints[i].Enabled {
+			continue
+		}
+		var h EndpointHealth
+		if err := w.addBacklog(ctx, &endpoints[i], &h, now); err != nil {
+			return b, err
+		}
+		b.Events += h.Backlog
+		b.Lag = max(b.Lag, h.Lag)
+	}
+	return b, nil
 }
 
 // States returns the state of each account's webhook; accounts without one are absent.

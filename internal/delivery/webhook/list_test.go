@@ -216,7 +216,7 @@ func TestWebhooksThatNeedAttentionAreListedTogether(t *testing.T) {
 	}
 }
 
-// Events wait for webhooks that fail, are disabled or lag. A paused one must not deliver, and one without a lane has
+// Events wait for webhooks that fail, are disabled or lag, also those that were set aside. A paused one must not deliver, and one without a lane has
 // caught up.
 func TestWaitingCountsEventsThatAreDue(t *testing.T) {
 	t.Parallel()
@@ -225,11 +225,16 @@ func TestWaitingCountsEventsThatAreDue(t *testing.T) {
 		r.head(r.hook(lane, key), head)
 	}
 	r.hook("backoff", key) // without an event yet
-	if n, err := r.CountWaiting(t.Context(), r.owner); err != nil || n != 111_100 {
-		t.Errorf("%d events wait, %v; want 111100", n, err)
+	for _, lane := range []string{"draining", "paused"} {
+		_, err := r.db.Pool().Exec(t.Context(), `INSERT INTO webhook_errand (org_id, account_id, id, bucket, kind, from_seq, to_seq, cursor, tries, since, next_at)
+			SELECT org_id, account_id, 'whr_1', 0, 'retry', 1, 1, 0, 3, now() - interval '1 hour', now() FROM webhook_lane WHERE org_id = $1 AND state = $2`, r.owner, lane)
+		must.OK(t, err)
 	}
-	if n, err := r.CountWaiting(t.Context(), id.New[id.Org]()); err != nil || n != 0 {
-		t.Errorf("%d events wait for another organisation, %v", n, err)
+	if b, err := r.Backlog(t.Context(), r.owner); err != nil || b.Events != 111_101 || b.Lag < 3600 {
+		t.Errorf("%+v waits, %v; want 111101 events for at least an hour", b, err)
+	}
+	if b, err := r.Backlog(t.Context(), id.New[id.Org]()); err != nil || b != (webhook.Backlog{}) {
+		t.Errorf("%+v waits for another organisation, %v", b, err)
 	}
 }
 

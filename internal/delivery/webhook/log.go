@@ -38,6 +38,10 @@ type Delivery struct {
 	Delivered bool
 	// Snippet is the beginning of the response to a failed delivery.
 	Snippet string
+
+	// lag is the time from the event to the response that accepted it. It is not stored, and 0 for an event that was sent
+	// again.
+	lag time.Duration
 }
 
 // Position is a position in the delivery log, which is read from the newest entry: right after the delivery with this

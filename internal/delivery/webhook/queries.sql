@@ -252,6 +252,17 @@ SELECT l.account_id, l.cursor
 FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id
 WHERE l.org_id = @org_id AND l.state <> 'paused' AND l.cursor >= 0 AND w.deleted_at IS NULL;
 
+-- name: CountRetries :one
+-- Events that were set aside. Paused webhooks and endpoints do not count, as in LaggingCursors.
+SELECT count(*) AS events, coalesce(min(r.since), 'epoch')::timestamptz AS since FROM (
+    SELECT e.since FROM webhook_errand e
+    WHERE e.org_id = @org_id AND e.kind = 'retry'
+      AND NOT EXISTS (SELECT FROM webhook_lane l WHERE l.org_id = e.org_id AND l.account_id = e.account_id AND l.state = 'paused')
+    UNION ALL
+    SELECT e.since FROM webhook_endpoint_errand e JOIN webhook_endpoint w ON w.org_id = e.org_id AND w.id = e.endpoint_id
+    WHERE e.org_id = @org_id AND e.kind = 'retry' AND w.enabled AND w.deleted_at IS NULL
+) r;
+
 -- name: FindDelivery :one
 -- By id alone. The times limit the search to one or two partitions.
 SELECT * FROM webhook_delivery WHERE org_id = @org_id AND id = @id AND at >= @since AND at < @until;

@@ -68,6 +68,19 @@ func laggingCursors(ctx context.Context, q db.DBTX, org id.Org) (map[string]int6
 	return cursors, nil
 }
 
+// countRetries counts the events that lanes have set aside and that are tried again. since is when the first of them
+// failed; zero if there are none.
+func countRetries(ctx context.Context, q db.DBTX, owner id.Org) (events int64, since time.Time, err error) {
+	row, err := db.New(q).CountRetries(ctx, owner)
+	if err != nil {
+		return 0, since, fmt.Errorf("count retries of %s: %w", owner, err)
+	}
+	if row.Events > 0 {
+		since = row.Since
+	}
+	return row.Events, since, nil
+}
+
 func statesOf(ctx context.Context, q db.DBTX, org id.Org, accounts []id.Account) (map[id.Account]string, error) {
 	rows, err := db.New(q).States(ctx, db.StatesParams{OrgID: org, Accounts: id.Texts(accounts)})
 	if err != nil {

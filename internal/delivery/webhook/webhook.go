@@ -80,7 +80,7 @@ type publisher interface {
 
 // usageCounter counts accepted and failed deliveries. It is implemented by *usage.Usage.
 type usageCounter interface {
-	Delivered(org id.Org, accepted, failed int64)
+	Delivered(org id.Org, accepted, failed int64, slowest time.Duration)
 }
 
 // Deps are the dependencies of the service.

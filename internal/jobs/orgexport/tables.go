@@ -207,12 +207,21 @@ var tables = []table{
 		withheld: reasons(""),
 	},
 	{
+		name: "usage_slice", kind: "usageSlices", order: []string{"step", "dimension", "name", "at"},
+		columns:  []string{"step", "dimension", "name", "at", "calls", "limited", "client_errors", "failed", "took"},
+		withheld: reasons(""),
+	},
+	{
+		name: "usage_event_minute", kind: "usageEventMinutes", order: []string{"minute"},
+		columns: []string{"minute", "received", "streamed", "delivered", "failed", "slowest_us"}, withheld: reasons(""),
+	},
+	{
 		name: "usage_bytes", kind: "usageBytes", order: []string{"hour", "region"},
 		columns: []string{"hour", "region", "sent", "received"}, withheld: reasons(""),
 	},
 	{
 		name: "usage_event", kind: "usageEvents", order: []string{"hour"},
-		columns: []string{"hour", "received", "streamed", "delivered", "failed"}, withheld: reasons(""),
+		columns: []string{"hour", "received", "streamed", "delivered", "failed", "slowest_us"}, withheld: reasons(""),
 	},
 	{
 		name: "month_total", kind: "usageMonth", order: []string{"month"},

@@ -150,7 +150,7 @@ func (k *Kinds) send(ctx context.Context, r *request, m *catalog.Method, args ca
 	}
 	a, err := k.deps.Invoke.Do(ctx, call)
 	counted := usage.Call{
-		Org: r.who.Org.ID, Account: r.account, Operation: m.ID(), Access: access, Outcome: usage.OK, Status: http.StatusOK, Took: k.deps.Now().Sub(began),
+		Org: r.who.Org.ID, Account: r.account, Operation: m.ID(), Access: access, Outcome: usage.OK, Status: http.StatusOK, Took: k.deps.Now().Sub(began), Platform: m.Platform,
 	}
 	if err != nil {
 		counted.Outcome, counted.Status = usage.Failed, problem.Of(err).Kind.Status

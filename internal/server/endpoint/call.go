@@ -80,6 +80,8 @@ type outcome struct {
 	// upstream is the time that the platform took, upstreamCode its own code if it refused.
 	upstream     time.Duration
 	upstreamCode string
+	// platform is the platform of the called method; empty for other operations.
+	platform string
 }
 
 type callKey struct{}
@@ -124,6 +126,9 @@ func (c *Call) RecordUpstream(took time.Duration, code string) {
 	c.outcome.upstream = took
 	c.outcome.upstreamCode = code
 }
+
+// RecordPlatform records the platform of the called method.
+func (c *Call) RecordPlatform(platform string) { c.outcome.platform = platform }
 
 // staleTries bounds how often the identity is reloaded for one call.
 const staleTries = 3

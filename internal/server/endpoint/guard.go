@@ -367,9 +367,14 @@ func (t *Table) countUsage(call *Call, operation string, took time.Duration) {
 	if call.op.Streams || call.op.Timeout == WaitTimeout {
 		took = 0 // The caller decides how long it lasts.
 	}
-	t.deps.Count.Count(usage.Call{
+	counted := usage.Call{
 		Org: p.Org.ID, Account: account, Operation: operation, Access: access(call.terms.Quota), Outcome: outcome, Status: status, Took: took,
-	})
+		Platform: call.outcome.platform,
+	}
+	if call.Identity.Kind == audit.ActorKey {
+		counted.Key = p.Key.ID
+	}
+	t.deps.Count.Count(counted)
 }
 
 // logRequest adds the call to the log that its org can read.

@@ -74,6 +74,18 @@ func CheckTimes(bad *problem.Error, times map[string]time.Time) {
 	}
 }
 
+// IsName reports whether a text can be the name of a method, an operation or a platform, or an id. PostgreSQL would not
+// accept every text.
+func IsName(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
 // CheckPeriod adds the query parameters since and until to a problem if CheckTimes rejects them, or if since is not
 // before until. Both may be omitted.
 func CheckPeriod(bad *problem.Error, since, until time.Time) {

@@ -56,7 +56,7 @@ func TestAccountLimitsAreUsed(t *testing.T) {
 		if got := asked[len(asked)-1]; got.Quota != c.quota || got.Account != c.account {
 			t.Errorf("%s was admitted as %d of %s", c.path, got.Quota, got.Account)
 		}
-		c.counted.Org = f.customer.principal.Org.ID
+		c.counted.Org, c.counted.Key = f.customer.principal.Org.ID, f.customer.principal.Key.ID
 		got := f.counted.calls[len(f.counted.calls)-1]
 		if got.Status != w.Code {
 			t.Errorf("%s was counted with status %d", c.path, got.Status)

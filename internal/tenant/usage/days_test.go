@@ -33,7 +33,7 @@ func TestDaysOfOrgs(t *testing.T) {
 			count(org, "", usage.RateLimited)
 			u.Received(org, 5)
 			u.Streamed(org, 4)
-			u.Delivered(org, 3, 2)
+			u.Delivered(org, 3, 2, 0)
 			u.Carried(org, "us", 10, 100)
 			u.Carried(org, "uk", 1, 1000)
 		}

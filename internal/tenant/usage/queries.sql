@@ -24,12 +24,22 @@ WHERE org_id = @org_id AND hour >= @since AND hour < @until
 GROUP BY region;
 
 -- name: AddEvents :exec
-INSERT INTO usage_event (org_id, hour, received, streamed, delivered, failed)
+INSERT INTO usage_event (org_id, hour, received, streamed, delivered, failed, slowest_us)
 SELECT unnest(@org_ids::text[]), unnest(@hours::timestamptz[]), unnest(@received::bigint[]), unnest(@streamed::bigint[]),
-       unnest(@delivered::bigint[]), unnest(@failed::bigint[])
+       unnest(@delivered::bigint[]), unnest(@failed::bigint[]), unnest(@slowest_us::bigint[])
 ON CONFLICT (org_id, hour)
 DO UPDATE SET received = usage_event.received + excluded.received, streamed = usage_event.streamed + excluded.streamed,
-    delivered = usage_event.delivered + excluded.delivered, failed = usage_event.failed + excluded.failed;
+    delivered = usage_event.delivered + excluded.delivered, failed = usage_event.failed + excluded.failed,
+    slowest_us = greatest(usage_event.slowest_us, excluded.slowest_us);
+
+-- name: AddEventMinutes :exec
+INSERT INTO usage_event_minute (org_id, minute, received, streamed, delivered, failed, slowest_us)
+SELECT unnest(@org_ids::text[]), unnest(@minutes::timestamptz[]), unnest(@received::bigint[]), unnest(@streamed::bigint[]),
+       unnest(@delivered::bigint[]), unnest(@failed::bigint[]), unnest(@slowest_us::bigint[])
+ON CONFLICT (org_id, minute)
+DO UPDATE SET received = usage_event_minute.received + excluded.received, streamed = usage_event_minute.streamed + excluded.streamed,
+    delivered = usage_event_minute.delivered + excluded.delivered, failed = usage_event_minute.failed + excluded.failed,
+    slowest_us = greatest(usage_event_minute.slowest_us, excluded.slowest_us);
 
 -- name: SumEvents :one
 SELECT coalesce(sum(received), 0)::bigint AS received, coalesce(sum(streamed), 0)::bigint AS streamed,
@@ -59,8 +69,35 @@ SELECT account_id, hour, calls FROM usage_series
 WHERE org_id = @org_id AND account_id = ANY (@account_ids::text[]) AND hour >= @since;
 
 -- name: EventsByHour :many
-SELECT hour, received, streamed, delivered, failed FROM usage_event
+SELECT hour, received, streamed, delivered, failed, slowest_us FROM usage_event
 WHERE org_id = @org_id AND hour >= @since AND hour < @until;
+
+-- name: EventsByMinute :many
+SELECT minute, received, streamed, delivered, failed, slowest_us FROM usage_event_minute
+WHERE org_id = @org_id AND minute >= @since AND minute < @until;
+
+-- name: AddSlices :exec
+-- As AddSeries.
+INSERT INTO usage_slice (org_id, step, dimension, name, at, calls, limited, client_errors, failed, took)
+SELECT unnest(@org_ids::text[]), unnest(@steps::integer[]), unnest(@dimensions::text[]), unnest(@names::text[]), unnest(@times::timestamptz[]),
+    unnest(@calls::bigint[]), unnest(@limited::bigint[]), unnest(@client_errors::bigint[]), unnest(@failed::bigint[]), unnest(@took::text[])::bigint[]
+ON CONFLICT (org_id, step, dimension, name, at)
+DO UPDATE SET calls = usage_slice.calls + excluded.calls, limited = usage_slice.limited + excluded.limited,
+    client_errors = usage_slice.client_errors + excluded.client_errors, failed = usage_slice.failed + excluded.failed,
+    took = (
+        SELECT array_agg(coalesce(usage_slice.took[i], 0) + coalesce(excluded.took[i], 0) ORDER BY i)
+        FROM generate_series(1, greatest(cardinality(usage_slice.took), cardinality(excluded.took))) AS c (i)
+    );
+
+-- name: Slices :many
+SELECT at, calls, limited, client_errors, failed, took FROM usage_slice
+WHERE org_id = @org_id AND step = @step AND dimension = @dimension AND name = ANY (@names::text[]) AND at >= @since AND at < @until;
+
+-- name: DropMinutes :execrows
+DELETE FROM usage_slice s WHERE s.org_id = ANY (@org_ids::text[]) AND s.step = 60 AND s.at < @before;
+
+-- name: DropEventMinutes :execrows
+DELETE FROM usage_event_minute e WHERE e.org_id = ANY (@org_ids::text[]) AND e.minute < @before;
 
 -- name: RollUpCalls :execrows
 -- Adds the hours of old days to the first hour of their day. The first hour itself is not touched by the DELETE.
@@ -83,10 +120,11 @@ ON CONFLICT (org_id, hour, region) DO UPDATE SET sent = usage_bytes.sent + exclu
 WITH old AS (
     DELETE FROM usage_event u WHERE u.org_id = ANY (@org_ids::text[]) AND u.hour < @before AND u.hour <> date_trunc('day', u.hour, 'UTC') RETURNING u.*
 )
-INSERT INTO usage_event (org_id, hour, received, streamed, delivered, failed)
-SELECT old.org_id, date_trunc('day', old.hour, 'UTC'), sum(old.received), sum(old.streamed), sum(old.delivered), sum(old.failed) FROM old GROUP BY 1, 2
+INSERT INTO usage_event (org_id, hour, received, streamed, delivered, failed, slowest_us)
+SELECT old.org_id, date_trunc('day', old.hour, 'UTC'), sum(old.received), sum(old.streamed), sum(old.delivered), sum(old.failed), max(old.slowest_us) FROM old GROUP BY 1, 2
 ON CONFLICT (org_id, hour) DO UPDATE SET received = usage_event.received + excluded.received, streamed = usage_event.streamed + excluded.streamed,
-    delivered = usage_event.delivered + excluded.delivered, failed = usage_event.failed + excluded.failed;
+    delivered = usage_event.delivered + excluded.delivered, failed = usage_event.failed + excluded.failed,
+    slowest_us = greatest(usage_event.slowest_us, excluded.slowest_us);
 
 -- name: RollUpSeries :execrows
 WITH old AS (
@@ -111,6 +149,31 @@ DO UPDATE SET calls = usage_series.calls + excluded.calls, limited = usage_serie
     took = (
         SELECT coalesce(array_agg(coalesce(usage_series.took[i], 0) + coalesce(excluded.took[i], 0) ORDER BY i), '{}')
         FROM generate_series(1, greatest(cardinality(usage_series.took), cardinality(excluded.took))) AS c (i)
+    );
+
+-- name: RollUpSlices :execrows
+WITH old AS (
+    DELETE FROM usage_slice u
+    WHERE u.org_id = ANY (@org_ids::text[]) AND u.step = 3600 AND u.at < @before AND u.at <> date_trunc('day', u.at, 'UTC') RETURNING u.*
+), classes AS (
+    SELECT o.org_id, o.dimension, o.name, date_trunc('day', o.at, 'UTC') AS day, c.class, sum(c.calls)::bigint AS calls
+    FROM old o, unnest(o.took) WITH ORDINALITY AS c (calls, class) GROUP BY 1, 2, 3, 4, 5
+), histograms AS (
+    SELECT k.org_id, k.dimension, k.name, k.day, array_agg(k.calls ORDER BY k.class) AS took FROM classes k GROUP BY 1, 2, 3, 4
+), totals AS (
+    SELECT o.org_id, o.dimension, o.name, date_trunc('day', o.at, 'UTC') AS day, sum(o.calls)::bigint AS calls, sum(o.limited)::bigint AS limited,
+        sum(o.client_errors)::bigint AS client_errors, sum(o.failed)::bigint AS failed
+    FROM old o GROUP BY 1, 2, 3, 4
+)
+INSERT INTO usage_slice (org_id, step, dimension, name, at, calls, limited, client_errors, failed, took)
+SELECT t.org_id, 3600, t.dimension, t.name, t.day, t.calls, t.limited, t.client_errors, t.failed, coalesce(h.took, '{}')
+FROM totals t LEFT JOIN histograms h ON h.org_id = t.org_id AND h.dimension = t.dimension AND h.name = t.name AND h.day = t.day
+ON CONFLICT (org_id, step, dimension, name, at)
+DO UPDATE SET calls = usage_slice.calls + excluded.calls, limited = usage_slice.limited + excluded.limited,
+    client_errors = usage_slice.client_errors + excluded.client_errors, failed = usage_slice.failed + excluded.failed,
+    took = (
+        SELECT coalesce(array_agg(coalesce(usage_slice.took[i], 0) + coalesce(excluded.took[i], 0) ORDER BY i), '{}')
+        FROM generate_series(1, greatest(cardinality(usage_slice.took), cardinality(excluded.took))) AS c (i)
     );
 
 -- name: Days :many

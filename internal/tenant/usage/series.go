@@ -93,11 +93,13 @@ type Point struct {
 // Want selects a series.
 type Want struct {
 	Org id.Org
-	// Accounts selects the accounts whose calls are added up; nil selects the whole org.
-	Accounts []id.Account
+	// Dimension and Names select calls, whose figures are added up. The empty dimension is ByAll, which needs no names and
+	// is the only one with events.
+	Dimension Dimension
+	Names     []string
 	// Since is inclusive, Until exclusive. Both must be at the start of a step.
 	Since, Until time.Time
-	// Step is an hour or a day in UTC.
+	// Step is a minute, an hour, or a day in UTC. Minutes are kept for MinuteDays.
 	Step time.Duration
 }
 
@@ -107,20 +109,19 @@ func (u *Usage) Series(ctx context.Context, w Want) ([]Point, error) {
 	for at := w.Since; at.Before(w.Until); at = at.Add(w.Step) {
 		points = append(points, Point{At: at})
 	}
-	figuresAt := func(hour time.Time) *Figures {
-		if i := int(hour.Sub(w.Since) / w.Step); i >= 0 && i < len(points) {
+	figuresAt := func(at time.Time) *Figures {
+		if i := int(at.Sub(w.Since) / w.Step); i >= 0 && i < len(points) {
 			return &points[i].Figures
 		}
 		return &Figures{} // outside the period; discarded
 	}
-	accounts := []string{""}
-	if w.Accounts != nil {
-		accounts = id.Texts(w.Accounts)
+	if w.Dimension = cmp.Or(w.Dimension, ByAll); w.Dimension == ByAll {
+		w.Names = []string{""}
 	}
-	err := readSeries(ctx, u.deps.DB, w, accounts, func(hour time.Time, t *tally) { figuresAt(hour).add(t) })
-	if err == nil && w.Accounts == nil {
-		err = readEvents(ctx, u.deps.DB, w, func(hour time.Time, e Events) {
-			f := figuresAt(hour)
+	err := readSeries(ctx, u.deps.DB, w, func(at time.Time, t *tally) { figuresAt(at).add(t) })
+	if err == nil && w.Dimension == ByAll {
+		err = readEvents(ctx, u.deps.DB, w, func(at time.Time, e Events) {
+			f := figuresAt(at)
 			f.Events.plus(&e)
 		})
 	}

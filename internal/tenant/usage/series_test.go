@@ -42,7 +42,7 @@ func TestSeriesAddUp(t *testing.T) {
 			count(owner, "", usage.OK, 200, 0) // a stream
 			count(other, "acct_1", usage.OK, 200, time.Second)
 			u.Received(owner, 5)
-			u.Delivered(owner, 3, 2)
+			u.Delivered(owner, 3, 2, 0)
 			if u.Flush(cancelled) == nil {
 				t.Error("a flush without a database succeeded")
 			}
@@ -71,11 +71,11 @@ func TestSeriesAddUp(t *testing.T) {
 			t.Errorf("median of hour %d: %g", i, ms)
 		}
 	}
-	days, err := u.Series(t.Context(), usage.Want{Org: owner, Accounts: []id.Account{"acct_1"}, Since: start.Truncate(24 * time.Hour), Until: start.Truncate(24*time.Hour).AddDate(0, 0, 2), Step: 24 * time.Hour})
+	days, err := u.Series(t.Context(), usage.Want{Org: owner, Dimension: usage.ByAccount, Names: []string{"acct_1"}, Since: start.Truncate(24 * time.Hour), Until: start.Truncate(24*time.Hour).AddDate(0, 0, 2), Step: 24 * time.Hour})
 	if err != nil || len(days) != 2 || days[0].Calls != 64 || days[1].Calls != 144 || days[0].Events != (usage.Events{}) {
 		t.Errorf("%+v %v", days, err)
 	}
-	both, err := u.Series(t.Context(), usage.Want{Org: owner, Accounts: []id.Account{"acct_1", "acct_2"}, Since: start, Until: start.Add(time.Hour), Step: time.Hour})
+	both, err := u.Series(t.Context(), usage.Want{Org: owner, Dimension: usage.ByAccount, Names: []string{"acct_1", "acct_2"}, Since: start, Until: start.Add(time.Hour), Step: time.Hour})
 	if err != nil || both[0].Calls != 24 || both[0].Failed != 2 {
 		t.Errorf("%+v %v", both, err)
 	}

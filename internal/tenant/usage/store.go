@@ -73,17 +73,32 @@ func sumBytes(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time
 }
 
 func addEvents(ctx context.Context, q db.DBTX, keys []eventKey, sums map[eventKey]*Events) error {
-	p := db.AddEventsParams{}
-	for _, k := range keys {
-		e := sums[k]
-		p.OrgIds, p.Hours = append(p.OrgIds, string(k.org)), append(p.Hours, k.hour)
-		p.Received, p.Streamed = append(p.Received, e.Received), append(p.Streamed, e.Streamed)
-		p.Delivered, p.Failed = append(p.Delivered, e.Delivered), append(p.Failed, e.DeliveryFailed)
-	}
-	if err := db.New(q).AddEvents(ctx, p); err != nil {
+	if err := db.New(q).AddEvents(ctx, eventRows(keys, sums)); err != nil {
 		return fmt.Errorf("add event counts: %w", err)
 	}
 	return nil
+}
+
+func addEventMinutes(ctx context.Context, q db.DBTX, keys []eventKey, sums map[eventKey]*Events) error {
+	p := eventRows(keys, sums)
+	err := db.New(q).AddEventMinutes(ctx, db.AddEventMinutesParams{
+		OrgIds: p.OrgIds, Minutes: p.Hours, Received: p.Received, Streamed: p.Streamed, Delivered: p.Delivered, Failed: p.Failed, SlowestUs: p.SlowestUs,
+	})
+	if err != nil {
+		return fmt.Errorf("add event counts by minute: %w", err)
+	}
+	return nil
+}
+
+func eventRows(keys []eventKey, sums map[eventKey]*Events) (p db.AddEventsParams) {
+	for _, k := range keys {
+		e := sums[k]
+		p.OrgIds, p.Hours = append(p.OrgIds, string(k.org)), append(p.Hours, k.at)
+		p.Received, p.Streamed = append(p.Received, e.Received), append(p.Streamed, e.Streamed)
+		p.Delivered, p.Failed = append(p.Delivered, e.Delivered), append(p.Failed, e.DeliveryFailed)
+		p.SlowestUs = append(p.SlowestUs, e.Slowest.Microseconds())
+	}
+	return p
 }
 
 func sumEvents(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time) (Events, error) {
@@ -91,5 +106,5 @@ func sumEvents(ctx context.Context, q db.DBTX, org id.Org, since, until time.Tim
 	if err != nil {
 		return Events{}, fmt.Errorf("sum events of %s: %w", org, err)
 	}
-	return Events{row.Received, row.Streamed, row.Delivered, row.Failed}, nil
+	return Events{Received: row.Received, Streamed: row.Streamed, Delivered: row.Delivered, DeliveryFailed: row.Failed}, nil
 }

@@ -1,5 +1,6 @@
 // Package usage owns the breakdown of an org's usage, as hourly sums: calls by account, operation and outcome; bytes by
-// region; events by what happened to them. series.go has the sums from which charts are drawn. The month's total, which
+// region; events by what happened to them. series.go has the sums from which charts are drawn, which exist by minute as
+// well and for one account, key, method or platform. The month's total, which
 // limits an org, is not counted here but by package admission, and is exact.
 //
 // Counting adds to a map in memory; Run writes the sums to the database once a second. A killed node loses at most the
@@ -52,6 +53,10 @@ type Call struct {
 	// lasts, as with a stream.
 	Status int
 	Took   time.Duration
+	// Key is empty for a call without an API key, Platform for one that is not about a platform. Only the series count
+	// them.
+	Key      id.Key
+	Platform string
 }
 
 type sumKey struct {
@@ -72,7 +77,9 @@ type Usage struct {
 	calls     sums[sumKey, int64]
 	traffic   sums[trafficKey, traffic]
 	events    sums[eventKey, Events]
+	minutes   sums[eventKey, Events]
 	series    sums[seriesKey, tally]
+	slices    sums[sliceKey, tally]
 	summaries cache.Cache[summaryKey, Summary]
 }
 
@@ -90,7 +97,9 @@ func New(d Deps) *Usage {
 		},
 		traffic:   sums[trafficKey, traffic]{compare: compareTrafficKeys, plus: (*traffic).plus, write: addBytes},
 		events:    sums[eventKey, Events]{compare: compareEventKeys, plus: (*Events).plus, write: addEvents},
+		minutes:   sums[eventKey, Events]{compare: compareEventKeys, plus: (*Events).plus, write: addEventMinutes},
 		series:    sums[seriesKey, tally]{compare: compareSeriesKeys, plus: (*tally).plus, write: addSeries},
+		slices:    sums[sliceKey, tally]{compare: compareSliceKeys, plus: (*tally).plus, write: addSlices},
 		summaries: cache.NewFor[summaryKey, Summary](10_000, summaryTTL),
 	}
 }
@@ -105,14 +114,16 @@ const (
 
 // Count adds a call. It does not block.
 func (u *Usage) Count(c Call) {
-	hour := u.deps.Now().UTC().Truncate(time.Hour)
+	now := u.deps.Now().UTC()
+	hour := now.Truncate(time.Hour)
 	key := sumKey{c, hour}
-	key.call.Status, key.call.Took = 0, 0 // only the series count these
+	key.call.Status, key.call.Took, key.call.Key, key.call.Platform = 0, 0, "", "" // only the series count these
 	u.calls.update(key, func(calls *int64) { *calls++ })
 	u.series.update(seriesKey{org: c.Org, hour: hour}, func(t *tally) { t.count(&c) })
 	if c.Account != "" {
 		u.series.update(seriesKey{c.Org, c.Account, hour}, func(t *tally) { t.count(&c) })
 	}
+	u.countSlices(&c, now)
 }
 
 // Run flushes every second until ctx ends, and then once more.
@@ -130,7 +141,7 @@ func (u *Usage) Run(ctx context.Context) error {
 // Flush writes the sums. Sums that cannot be written are kept for the next flush.
 func (u *Usage) Flush(ctx context.Context) error {
 	q := u.deps.DB
-	return errors.Join(u.calls.flush(ctx, q), u.traffic.flush(ctx, q), u.events.flush(ctx, q), u.series.flush(ctx, q))
+	return errors.Join(u.calls.flush(ctx, q), u.traffic.flush(ctx, q), u.events.flush(ctx, q), u.minutes.flush(ctx, q), u.series.flush(ctx, q), u.slices.flush(ctx, q))
 }
 
 func compareSumKeys(a, b sumKey) int {

@@ -3054,7 +3054,8 @@ export interface components {
         };
         SeriesBody: {
             /** @enum {string} */
-            by: "hour" | "day";
+            by: "minute" | "hour" | "day";
+            deliveryLagSec: number | null;
             eventsWaiting: number | null;
             previous: components["schemas"]["UsageFigures"];
             series: components["schemas"]["UsagePoint"][];
@@ -3239,6 +3240,8 @@ export interface components {
             limited: number;
             p50Ms: number | null;
             p95Ms: number | null;
+            p99Ms: number | null;
+            slowestDeliveryMs: number | null;
             succeeded: number;
         };
         UsagePoint: {
@@ -3252,6 +3255,8 @@ export interface components {
             limited: number;
             p50Ms: number | null;
             p95Ms: number | null;
+            p99Ms: number | null;
+            slowestDeliveryMs: number | null;
             succeeded: number;
         };
         UsageThresholdData: {
@@ -5922,8 +5927,11 @@ export interface operations {
             query?: {
                 since?: string;
                 until?: string;
-                by?: "hour" | "day";
+                by?: "minute" | "hour" | "day";
                 accountId?: string;
+                keyId?: string;
+                method?: string;
+                platform?: string;
             };
             header?: never;
             path?: never;

@@ -36,17 +36,21 @@ class UsageGroup(Group):
     ) -> UsageSeries:
         """Get usage over time.
 
-        Data for charts: calls by outcome, their durations, and events, by hour for up to 31 days or by day for up to
-        366. The last point is still growing, with a delay of a second or two. A key that is limited to accounts sees
-        only calls on them.
+        Data for charts: calls by outcome, their durations, and events, by minute for up to 6 hours, by hour for up
+        to 31 days or by day for up to 366. The last point is still growing, with a delay of a second or two. A key
+        that is limited to accounts sees only calls on them, and cannot filter by key, method or platform.
 
         Needs the scope `usage:read`.
 
         Arguments:
-            since: The start of the period, rounded down to the hour or day. Default: 24 hours before until, or 30
-                days with by=day.
-            until: The end of the period, rounded up to the hour or day. Default: now.
-            by: The length of a point. Days are in UTC.
-            account_id: Only calls on this account.
+            since: The start of the period, rounded down to the minute, hour or day. Default: 24 hours before until;
+                one hour with by=minute, and 30 days with by=day.
+            until: The end of the period, rounded up to the minute, hour or day. Default: now.
+            by: The length of a point. Minutes are kept for two days. Days are in UTC.
+            account_id: Only calls on this account. Only one of accountId, keyId, method and platform may be set.
+            key_id: Only calls with this API key.
+            method: Only calls of this SDK method, for example messages.send, or of this operation of the API, for
+                example listAccounts.
+            platform: Only calls of SDK methods on this platform.
         """
         return self._get("/v1/usage/series", params, options=options)

@@ -2596,8 +2596,8 @@ export interface UsageFigures {
   /** Delivery attempts that receivers did not accept. */
   deliveryFailed: number | null;
   /**
-   * Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
-   * events are counted per organisation.
+   * Stored events. This and the next three are null if calls are filtered and for a key that is limited to accounts,
+   * because events are counted per organisation.
    */
   eventsReceived: number | null;
   /** Calls with a 5xx response. */
@@ -2611,6 +2611,13 @@ export interface UsageFigures {
   p50Ms: number | null;
   /** The 95th percentile of the durations. */
   p95Ms: number | null;
+  /** The 99th percentile of the durations. */
+  p99Ms: number | null;
+  /**
+   * The longest time from an event to the response that accepted it, of the deliveries that were accepted, in
+   * milliseconds.
+   */
+  slowestDeliveryMs: number | null;
   succeeded: number;
 }
 
@@ -2631,7 +2638,7 @@ export interface UsagePeriod {
   periodStart: string;
 }
 
-/** The usage of an hour or a day. */
+/** The usage of a minute, an hour or a day. */
 export interface UsagePoint {
   /** The start of the point. */
   at: string;
@@ -2644,8 +2651,8 @@ export interface UsagePoint {
   /** Delivery attempts that receivers did not accept. */
   deliveryFailed: number | null;
   /**
-   * Stored events. This and the next two are null for an account and for a key that is limited to accounts, because
-   * events are counted per organisation.
+   * Stored events. This and the next three are null if calls are filtered and for a key that is limited to accounts,
+   * because events are counted per organisation.
    */
   eventsReceived: number | null;
   /** Calls with a 5xx response. */
@@ -2659,20 +2666,33 @@ export interface UsagePoint {
   p50Ms: number | null;
   /** The 95th percentile of the durations. */
   p95Ms: number | null;
+  /** The 99th percentile of the durations. */
+  p99Ms: number | null;
+  /**
+   * The longest time from an event to the response that accepted it, of the deliveries that were accepted, in
+   * milliseconds.
+   */
+  slowestDeliveryMs: number | null;
   succeeded: number;
 }
 
 /** Calls and events over time. */
 export interface UsageSeries {
-  by: "hour" | "day";
+  /** The length of a point. */
+  by: "minute" | "hour" | "day";
   /**
-   * The maximum number of events that are overdue because a webhook fails, is disabled or lags. Events of paused
-   * webhooks do not count. Null for an account and for a key that is limited to accounts.
+   * The age of the oldest event that is due and not accepted, in seconds; 0 if there is none. Null if eventsWaiting is.
+   */
+  deliveryLagSec: number | null;
+  /**
+   * How many deliveries are due and not accepted, because a webhook or an endpoint fails, is disabled or lags: at most
+   * this many. Events of those that are paused do not count. Null if calls are filtered and for a key that is limited
+   * to accounts.
    */
   eventsWaiting: number | null;
   /** The totals of the previous period of the same length, for comparison. */
   previous: UsageFigures;
-  /** One point for each hour or day, oldest first, including those without calls. */
+  /** One point for each minute, hour or day, oldest first, including those without calls. */
   series: UsagePoint[];
   /** The start of the first point. */
   since: string;

@@ -280,7 +280,7 @@ func (in *logsInput) filter() (requestlog.Filter, requestlog.Position, error) {
 			bad.At("query/keyId", "format", "must be the id of an API key, from GET /v1/me/keys")
 		}
 	}
-	if !isMethod(in.Method) {
+	if !endpoint.IsName(in.Method) {
 		bad.At("query/method", "format", "must be an SDK method such as messages.send, or an operation such as listAccounts")
 	}
 	if _, ok := problem.Lookup(in.Code); in.Code != "" && !ok {
@@ -299,17 +299,6 @@ func (in *logsInput) filter() (requestlog.Filter, requestlog.Position, error) {
 		return f, after, bad
 	}
 	return f, after, nil
-}
-
-// isMethod reports whether a text can be the name of a method or an operation. PostgreSQL would not accept every text.
-func isMethod(text string) bool {
-	for i := range len(text) {
-		c := text[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return true
 }
 
 // statuses returns the lowest and the highest status that a filter matches.

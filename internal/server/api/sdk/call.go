@@ -116,6 +116,7 @@ func (c *calls) resolve(r *http.Request, body []byte) (*request, endpoint.Terms,
 	if err != nil {
 		return nil, endpoint.Terms{}, err
 	}
+	call.RecordPlatform(method.Platform)
 	terms := endpoint.Terms{Name: method.ID(), Quota: admission.Read, Repeatable: method.Access == catalog.Read}
 	if method.Access == catalog.Write {
 		terms.Quota, terms.Changes = admission.Write, true

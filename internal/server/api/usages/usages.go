@@ -1,5 +1,5 @@
 // Package usages has the operations of the public API that show an org's usage: what is left of its limits, the totals
-// of the month, and calls and events by hour or day for charts (series.go). Counting is done by tenant/usage and
+// of the month, and calls and events by minute, hour or day for charts (series.go). Counting is done by tenant/usage and
 // tenant/admission.
 package usages
 
@@ -38,6 +38,8 @@ type usages struct {
 	Deps
 	// figures caches counts, because reading them is free for callers.
 	figures cache.Cache[figuresKey, figures]
+	// backlogs caches what waits, which takes several queries.
+	backlogs cache.Cache[id.Org, webhook.Backlog]
 }
 
 type usageInput struct {
@@ -128,7 +130,7 @@ const tag = "Usage"
 
 // Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
-	a := &usages{Deps: d, figures: cache.NewFor[figuresKey, figures](10_000, figuresFor)}
+	a := &usages{Deps: d, figures: cache.NewFor[figuresKey, figures](10_000, figuresFor), backlogs: cache.NewFor[id.Org, webhook.Backlog](10_000, figuresFor)}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getUsage", Method: http.MethodGet, Path: "/v1/me/usage", Tag: tag, Status: http.StatusOK,
 		Scope: scope.UsageRead, Quota: admission.Free, Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},

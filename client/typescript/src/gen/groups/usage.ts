@@ -12,15 +12,25 @@ export interface UsageGetParams {
 /** The parameters of usage.getSeries. */
 export interface UsageGetSeriesParams {
   /**
-   * The start of the period, rounded down to the hour or day. Default: 24 hours before until, or 30 days with by=day.
+   * The start of the period, rounded down to the minute, hour or day. Default: 24 hours before until; one hour with
+   * by=minute, and 30 days with by=day.
    */
   since?: string;
-  /** The end of the period, rounded up to the hour or day. Default: now. */
+  /** The end of the period, rounded up to the minute, hour or day. Default: now. */
   until?: string;
-  /** The length of a point. Days are in UTC. Default: "hour". */
-  by?: "hour" | "day";
-  /** Only calls on this account. */
+  /** The length of a point. Minutes are kept for two days. Days are in UTC. Default: "hour". */
+  by?: "minute" | "hour" | "day";
+  /** Only calls on this account. Only one of accountId, keyId, method and platform may be set. */
   accountId?: string;
+  /** Only calls with this API key. */
+  keyId?: string;
+  /**
+   * Only calls of this SDK method, for example messages.send, or of this operation of the API, for example
+   * listAccounts.
+   */
+  method?: string;
+  /** Only calls of SDK methods on this platform. */
+  platform?: string;
 }
 
 /** Reports limits and usage. */
@@ -46,9 +56,9 @@ export class UsageGroup {
   /**
    * Get usage over time.
    *
-   * Data for charts: calls by outcome, their durations, and events, by hour for up to 31 days or by day for up to 366.
-   * The last point is still growing, with a delay of a second or two. A key that is limited to accounts sees only calls
-   * on them.
+   * Data for charts: calls by outcome, their durations, and events, by minute for up to 6 hours, by hour for up to 31
+   * days or by day for up to 366. The last point is still growing, with a delay of a second or two. A key that is
+   * limited to accounts sees only calls on them, and cannot filter by key, method or platform.
    *
    * Needs the scope `usage:read`.
    */

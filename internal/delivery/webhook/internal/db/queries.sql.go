@@ -439,6 +439,30 @@ func (q *Queries) CountLanes(ctx context.Context, onlyOrg string) ([]CountLanesR
 	return items, nil
 }
 
+const countRetries = `-- name: CountRetries :one
+SELECT count(*) AS events, coalesce(min(r.since), 'epoch')::timestamptz AS since FROM (
+    SELECT e.since FROM webhook_errand e
+    WHERE e.org_id = $1 AND e.kind = 'retry'
+      AND NOT EXISTS (SELECT FROM webhook_lane l WHERE l.org_id = e.org_id AND l.account_id = e.account_id AND l.state = 'paused')
+    UNION ALL
+    SELECT e.since FROM webhook_endpoint_errand e JOIN webhook_endpoint w ON w.org_id = e.org_id AND w.id = e.endpoint_id
+    WHERE e.org_id = $1 AND e.kind = 'retry' AND w.enabled AND w.deleted_at IS NULL
+) r
+`
+
+type CountRetriesRow struct {
+	Events int64
+	Since  time.Time
+}
+
+// Events that were set aside. Paused webhooks and endpoints do not count, as in LaggingCursors.
+func (q *Queries) CountRetries(ctx context.Context, orgID id.Org) (CountRetriesRow, error) {
+	row := q.db.QueryRow(ctx, countRetries, orgID)
+	var i CountRetriesRow
+	err := row.Scan(&i.Events, &i.Since)
+	return i, err
+}
+
 const countWebhooks = `-- name: CountWebhooks :one
 SELECT count(*) FROM webhook WHERE deleted_at IS NULL AND ($1::text = '' OR org_id = $1)
 `

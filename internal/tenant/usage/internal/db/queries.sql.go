@@ -106,13 +106,47 @@ func (q *Queries) AddBytes(ctx context.Context, arg AddBytesParams) error {
 	return err
 }
 
-const addEvents = `-- name: AddEvents :exec
-INSERT INTO usage_event (org_id, hour, received, streamed, delivered, failed)
+const addEventMinutes = `-- name: AddEventMinutes :exec
+INSERT INTO usage_event_minute (org_id, minute, received, streamed, delivered, failed, slowest_us)
 SELECT unnest($1::text[]), unnest($2::timestamptz[]), unnest($3::bigint[]), unnest($4::bigint[]),
-       unnest($5::bigint[]), unnest($6::bigint[])
+       unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[])
+ON CONFLICT (org_id, minute)
+DO UPDATE SET received = usage_event_minute.received + excluded.received, streamed = usage_event_minute.streamed + excluded.streamed,
+    delivered = usage_event_minute.delivered + excluded.delivered, failed = usage_event_minute.failed + excluded.failed,
+    slowest_us = greatest(usage_event_minute.slowest_us, excluded.slowest_us)
+`
+
+type AddEventMinutesParams struct {
+	OrgIds    []string
+	Minutes   []time.Time
+	Received  []int64
+	Streamed  []int64
+	Delivered []int64
+	Failed    []int64
+	SlowestUs []int64
+}
+
+func (q *Queries) AddEventMinutes(ctx context.Context, arg AddEventMinutesParams) error {
+	_, err := q.db.Exec(ctx, addEventMinutes,
+		arg.OrgIds,
+		arg.Minutes,
+		arg.Received,
+		arg.Streamed,
+		arg.Delivered,
+		arg.Failed,
+		arg.SlowestUs,
+	)
+	return err
+}
+
+const addEvents = `-- name: AddEvents :exec
+INSERT INTO usage_event (org_id, hour, received, streamed, delivered, failed, slowest_us)
+SELECT unnest($1::text[]), unnest($2::timestamptz[]), unnest($3::bigint[]), unnest($4::bigint[]),
+       unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[])
 ON CONFLICT (org_id, hour)
 DO UPDATE SET received = usage_event.received + excluded.received, streamed = usage_event.streamed + excluded.streamed,
-    delivered = usage_event.delivered + excluded.delivered, failed = usage_event.failed + excluded.failed
+    delivered = usage_event.delivered + excluded.delivered, failed = usage_event.failed + excluded.failed,
+    slowest_us = greatest(usage_event.slowest_us, excluded.slowest_us)
 `
 
 type AddEventsParams struct {
@@ -122,6 +156,7 @@ type AddEventsParams struct {
 	Streamed  []int64
 	Delivered []int64
 	Failed    []int64
+	SlowestUs []int64
 }
 
 func (q *Queries) AddEvents(ctx context.Context, arg AddEventsParams) error {
@@ -132,6 +167,7 @@ func (q *Queries) AddEvents(ctx context.Context, arg AddEventsParams) error {
 		arg.Streamed,
 		arg.Delivered,
 		arg.Failed,
+		arg.SlowestUs,
 	)
 	return err
 }
@@ -166,6 +202,49 @@ func (q *Queries) AddSeries(ctx context.Context, arg AddSeriesParams) error {
 		arg.OrgIds,
 		arg.AccountIds,
 		arg.Hours,
+		arg.Calls,
+		arg.Limited,
+		arg.ClientErrors,
+		arg.Failed,
+		arg.Took,
+	)
+	return err
+}
+
+const addSlices = `-- name: AddSlices :exec
+INSERT INTO usage_slice (org_id, step, dimension, name, at, calls, limited, client_errors, failed, took)
+SELECT unnest($1::text[]), unnest($2::integer[]), unnest($3::text[]), unnest($4::text[]), unnest($5::timestamptz[]),
+    unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::bigint[]), unnest($10::text[])::bigint[]
+ON CONFLICT (org_id, step, dimension, name, at)
+DO UPDATE SET calls = usage_slice.calls + excluded.calls, limited = usage_slice.limited + excluded.limited,
+    client_errors = usage_slice.client_errors + excluded.client_errors, failed = usage_slice.failed + excluded.failed,
+    took = (
+        SELECT array_agg(coalesce(usage_slice.took[i], 0) + coalesce(excluded.took[i], 0) ORDER BY i)
+        FROM generate_series(1, greatest(cardinality(usage_slice.took), cardinality(excluded.took))) AS c (i)
+    )
+`
+
+type AddSlicesParams struct {
+	OrgIds       []string
+	Steps        []int32
+	Dimensions   []string
+	Names        []string
+	Times        []time.Time
+	Calls        []int64
+	Limited      []int64
+	ClientErrors []int64
+	Failed       []int64
+	Took         []string
+}
+
+// As AddSeries.
+func (q *Queries) AddSlices(ctx context.Context, arg AddSlicesParams) error {
+	_, err := q.db.Exec(ctx, addSlices,
+		arg.OrgIds,
+		arg.Steps,
+		arg.Dimensions,
+		arg.Names,
+		arg.Times,
 		arg.Calls,
 		arg.Limited,
 		arg.ClientErrors,
@@ -249,8 +328,42 @@ func (q *Queries) Days(ctx context.Context, arg DaysParams) ([]DaysRow, error) {
 	return items, nil
 }
 
+const dropEventMinutes = `-- name: DropEventMinutes :execrows
+DELETE FROM usage_event_minute e WHERE e.org_id = ANY ($1::text[]) AND e.minute < $2
+`
+
+type DropEventMinutesParams struct {
+	OrgIds []string
+	Before time.Time
+}
+
+func (q *Queries) DropEventMinutes(ctx context.Context, arg DropEventMinutesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, dropEventMinutes, arg.OrgIds, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const dropMinutes = `-- name: DropMinutes :execrows
+DELETE FROM usage_slice s WHERE s.org_id = ANY ($1::text[]) AND s.step = 60 AND s.at < $2
+`
+
+type DropMinutesParams struct {
+	OrgIds []string
+	Before time.Time
+}
+
+func (q *Queries) DropMinutes(ctx context.Context, arg DropMinutesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, dropMinutes, arg.OrgIds, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const eventsByHour = `-- name: EventsByHour :many
-SELECT hour, received, streamed, delivered, failed FROM usage_event
+SELECT hour, received, streamed, delivered, failed, slowest_us FROM usage_event
 WHERE org_id = $1 AND hour >= $2 AND hour < $3
 `
 
@@ -266,6 +379,7 @@ type EventsByHourRow struct {
 	Streamed  int64
 	Delivered int64
 	Failed    int64
+	SlowestUs int64
 }
 
 func (q *Queries) EventsByHour(ctx context.Context, arg EventsByHourParams) ([]EventsByHourRow, error) {
@@ -283,6 +397,54 @@ func (q *Queries) EventsByHour(ctx context.Context, arg EventsByHourParams) ([]E
 			&i.Streamed,
 			&i.Delivered,
 			&i.Failed,
+			&i.SlowestUs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const eventsByMinute = `-- name: EventsByMinute :many
+SELECT minute, received, streamed, delivered, failed, slowest_us FROM usage_event_minute
+WHERE org_id = $1 AND minute >= $2 AND minute < $3
+`
+
+type EventsByMinuteParams struct {
+	OrgID id.Org
+	Since time.Time
+	Until time.Time
+}
+
+type EventsByMinuteRow struct {
+	Minute    time.Time
+	Received  int64
+	Streamed  int64
+	Delivered int64
+	Failed    int64
+	SlowestUs int64
+}
+
+func (q *Queries) EventsByMinute(ctx context.Context, arg EventsByMinuteParams) ([]EventsByMinuteRow, error) {
+	rows, err := q.db.Query(ctx, eventsByMinute, arg.OrgID, arg.Since, arg.Until)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EventsByMinuteRow
+	for rows.Next() {
+		var i EventsByMinuteRow
+		if err := rows.Scan(
+			&i.Minute,
+			&i.Received,
+			&i.Streamed,
+			&i.Delivered,
+			&i.Failed,
+			&i.SlowestUs,
 		); err != nil {
 			return nil, err
 		}
@@ -341,12 +503,13 @@ func (q *Queries) RollUpCalls(ctx context.Context, arg RollUpCallsParams) (int64
 
 const rollUpEvents = `-- name: RollUpEvents :execrows
 WITH old AS (
-    DELETE FROM usage_event u WHERE u.org_id = ANY ($1::text[]) AND u.hour < $2 AND u.hour <> date_trunc('day', u.hour, 'UTC') RETURNING u.org_id, u.hour, u.received, u.streamed, u.delivered, u.failed
+    DELETE FROM usage_event u WHERE u.org_id = ANY ($1::text[]) AND u.hour < $2 AND u.hour <> date_trunc('day', u.hour, 'UTC') RETURNING u.org_id, u.hour, u.received, u.streamed, u.delivered, u.failed, u.slowest_us
 )
-INSERT INTO usage_event (org_id, hour, received, streamed, delivered, failed)
-SELECT old.org_id, date_trunc('day', old.hour, 'UTC'), sum(old.received), sum(old.streamed), sum(old.delivered), sum(old.failed) FROM old GROUP BY 1, 2
+INSERT INTO usage_event (org_id, hour, received, streamed, delivered, failed, slowest_us)
+SELECT old.org_id, date_trunc('day', old.hour, 'UTC'), sum(old.received), sum(old.streamed), sum(old.delivered), sum(old.failed), max(old.slowest_us) FROM old GROUP BY 1, 2
 ON CONFLICT (org_id, hour) DO UPDATE SET received = usage_event.received + excluded.received, streamed = usage_event.streamed + excluded.streamed,
-    delivered = usage_event.delivered + excluded.delivered, failed = usage_event.failed + excluded.failed
+    delivered = usage_event.delivered + excluded.delivered, failed = usage_event.failed + excluded.failed,
+    slowest_us = greatest(usage_event.slowest_us, excluded.slowest_us)
 `
 
 type RollUpEventsParams struct {
@@ -401,6 +564,45 @@ func (q *Queries) RollUpSeries(ctx context.Context, arg RollUpSeriesParams) (int
 	return result.RowsAffected(), nil
 }
 
+const rollUpSlices = `-- name: RollUpSlices :execrows
+WITH old AS (
+    DELETE FROM usage_slice u
+    WHERE u.org_id = ANY ($1::text[]) AND u.step = 3600 AND u.at < $2 AND u.at <> date_trunc('day', u.at, 'UTC') RETURNING u.org_id, u.step, u.dimension, u.name, u.at, u.calls, u.limited, u.client_errors, u.failed, u.took
+), classes AS (
+    SELECT o.org_id, o.dimension, o.name, date_trunc('day', o.at, 'UTC') AS day, c.class, sum(c.calls)::bigint AS calls
+    FROM old o, unnest(o.took) WITH ORDINALITY AS c (calls, class) GROUP BY 1, 2, 3, 4, 5
+), histograms AS (
+    SELECT k.org_id, k.dimension, k.name, k.day, array_agg(k.calls ORDER BY k.class) AS took FROM classes k GROUP BY 1, 2, 3, 4
+), totals AS (
+    SELECT o.org_id, o.dimension, o.name, date_trunc('day', o.at, 'UTC') AS day, sum(o.calls)::bigint AS calls, sum(o.limited)::bigint AS limited,
+        sum(o.client_errors)::bigint AS client_errors, sum(o.failed)::bigint AS failed
+    FROM old o GROUP BY 1, 2, 3, 4
+)
+INSERT INTO usage_slice (org_id, step, dimension, name, at, calls, limited, client_errors, failed, took)
+SELECT t.org_id, 3600, t.dimension, t.name, t.day, t.calls, t.limited, t.client_errors, t.failed, coalesce(h.took, '{}')
+FROM totals t LEFT JOIN histograms h ON h.org_id = t.org_id AND h.dimension = t.dimension AND h.name = t.name AND h.day = t.day
+ON CONFLICT (org_id, step, dimension, name, at)
+DO UPDATE SET calls = usage_slice.calls + excluded.calls, limited = usage_slice.limited + excluded.limited,
+    client_errors = usage_slice.client_errors + excluded.client_errors, failed = usage_slice.failed + excluded.failed,
+    took = (
+        SELECT coalesce(array_agg(coalesce(usage_slice.took[i], 0) + coalesce(excluded.took[i], 0) ORDER BY i), '{}')
+        FROM generate_series(1, greatest(cardinality(usage_slice.took), cardinality(excluded.took))) AS c (i)
+    )
+`
+
+type RollUpSlicesParams struct {
+	OrgIds []string
+	Before time.Time
+}
+
+func (q *Queries) RollUpSlices(ctx context.Context, arg RollUpSlicesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, rollUpSlices, arg.OrgIds, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const series = `-- name: Series :many
 SELECT hour, calls, limited, client_errors, failed, took FROM usage_series
 WHERE org_id = $1 AND account_id = ANY ($2::text[]) AND hour >= $3 AND hour < $4
@@ -438,6 +640,63 @@ func (q *Queries) Series(ctx context.Context, arg SeriesParams) ([]SeriesRow, er
 		var i SeriesRow
 		if err := rows.Scan(
 			&i.Hour,
+			&i.Calls,
+			&i.Limited,
+			&i.ClientErrors,
+			&i.Failed,
+			&i.Took,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const slices = `-- name: Slices :many
+SELECT at, calls, limited, client_errors, failed, took FROM usage_slice
+WHERE org_id = $1 AND step = $2 AND dimension = $3 AND name = ANY ($4::text[]) AND at >= $5 AND at < $6
+`
+
+type SlicesParams struct {
+	OrgID     id.Org
+	Step      int32
+	Dimension string
+	Names     []string
+	Since     time.Time
+	Until     time.Time
+}
+
+type SlicesRow struct {
+	At           time.Time
+	Calls        int64
+	Limited      int64
+	ClientErrors int64
+	Failed       int64
+	Took         []int64
+}
+
+func (q *Queries) Slices(ctx context.Context, arg SlicesParams) ([]SlicesRow, error) {
+	rows, err := q.db.Query(ctx, slices,
+		arg.OrgID,
+		arg.Step,
+		arg.Dimension,
+		arg.Names,
+		arg.Since,
+		arg.Until,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SlicesRow
+	for rows.Next() {
+		var i SlicesRow
+		if err := rows.Scan(
+			&i.At,
 			&i.Calls,
 			&i.Limited,
 			&i.ClientErrors,
