@@ -2131,7 +2131,7 @@ export interface components {
             deletion: components["schemas"]["DeletionBody"] | null;
         };
         DeliverStruct: {
-            email?: string;
+            email: string;
         };
         DeliveryBody: {
             accountId: string;
@@ -2435,10 +2435,13 @@ export interface components {
         InviteInputBody: {
             email: string;
             /** @enum {string} */
+            locale?: "en" | "es";
+            /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
         };
         InviteOutputBody: {
             invitation: components["schemas"]["InvitationBody"];
+            mail: components["schemas"]["Mail"] | null;
             url: string;
         };
         Job: {
@@ -2678,6 +2681,12 @@ export interface components {
         LogsBody: {
             logs: components["schemas"]["LogBody"][];
             nextCursor: string | null;
+        };
+        Mail: {
+            status: string;
+            subject: string;
+            text: string;
+            to: string;
         };
         MemberBody: {
             email: string;
@@ -3073,6 +3082,7 @@ export interface components {
             id: string;
             kinds: string[];
             label: string;
+            mail: components["schemas"]["Mail"] | null;
             opened_at: string | null;
             platform: string | null;
             reconnect_account_id: string | null;
@@ -3085,7 +3095,6 @@ export interface components {
         SessionInputBody: {
             account_id?: string;
             allowed_origins?: string[];
-            /** @deprecated */
             deliver?: components["schemas"]["DeliverStruct"];
             expires_in_sec?: number;
             kinds?: string[];
