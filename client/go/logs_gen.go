@@ -37,6 +37,15 @@ type LogsListParams struct {
 	// Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line.
 	// One of api, dashboard, cli.
 	Source string `json:"source,omitzero"`
+	// Only requests that this limit refused, for example org_rpm.
+	Reason string `json:"reason,omitzero"`
+	// Only requests with this text in the method, the problem, its reason, the id or the platform's code, in upper or lower
+	// case.
+	Q string `json:"q,omitzero"`
+	// Only requests that took at least this long.
+	MinDurationMs int64 `json:"minDurationMs,omitzero"`
+	// true: only requests that count as usage, which GET /v1/usage/series counts.
+	Counted bool `json:"counted,omitzero"`
 	// Only requests that started at this time or later.
 	Since time.Time `json:"since,omitzero"`
 	// Only requests that started before this time.

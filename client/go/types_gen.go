@@ -917,7 +917,9 @@ type EndpointDelivery struct {
 
 // EndpointReplay: events that are sent to an endpoint again.
 type EndpointReplay struct {
-	// The value of X-Webhook-Replay in its deliveries.
+	// How many events are sent, counted among the first 10,000 of the period.
+	Events int64 `json:"events"`
+	// The value of X-Webhook-Replay in its deliveries; empty after a dry run.
 	ID string `json:"id"`
 }
 
@@ -1589,6 +1591,9 @@ type Log struct {
 	DurationMs float64 `json:"durationMs"`
 	// The fields of the request that the problem pointed at; empty if there are none. Their values are not stored.
 	Errors []LogField `json:"errors"`
+	// Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
+	// Values of the request and texts are not stored.
+	Extensions map[string]json.RawMessage `json:"extensions"`
 	// The HTTP method.
 	Http  string `json:"http"`
 	KeyID string `json:"keyId"`
@@ -1599,6 +1604,9 @@ type Log struct {
 	// Whether the response was that of an earlier request with the same Idempotency-Key.
 	Replayed  bool   `json:"replayed"`
 	RequestID string `json:"requestId"`
+	// When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not reset by
+	// itself.
+	ResetAt *time.Time `json:"resetAt"`
 	// Whether the problem was retryable; null if there was none.
 	Retryable *bool `json:"retryable"`
 	// api: a program with a key. dashboard: a user of the dashboard. cli: our command line. One of api, dashboard, cli.
@@ -2565,7 +2573,7 @@ type ReplacedKey struct {
 type Replay struct {
 	// The first event of the range, before the filter.
 	From string `json:"from"`
-	// The value of X-Webhook-Replay in its deliveries.
+	// The value of X-Webhook-Replay in its deliveries; empty after a dry run.
 	ID string `json:"id"`
 	// The last event of the range. It is before from if the range is empty.
 	To string `json:"to"`
@@ -3250,6 +3258,16 @@ type UploadsGetPartUrlResult struct {
 	ExpiresAt time.Time                  `json:"expiresAt"`
 }
 
+// UrlCount: how many webhooks have the same URL.
+type UrlCount struct {
+	// How many of them are failing, disabled or lagging.
+	Attention int64 `json:"attention"`
+	// The URL.
+	URL string `json:"url"`
+	// How many webhooks have it.
+	Webhooks int64 `json:"webhooks"`
+}
+
 // Usage is the limits and their usage.
 type Usage struct {
 	RateLimits RateLimits  `json:"rateLimits"`
@@ -3592,6 +3610,8 @@ type WebhookPage struct {
 	Counts WebhookCounts `json:"counts"`
 	// Null on the last page.
 	NextCursor *string `json:"nextCursor"`
+	// With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the URL.
+	URLs []UrlCount `json:"urls"`
 	// In the order in which their accounts were first connected.
 	Webhooks []ListedWebhook `json:"webhooks"`
 }

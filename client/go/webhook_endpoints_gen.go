@@ -139,6 +139,8 @@ func (s *WebhookEndpointsService) Redeliver(ctx context.Context, id, deliveryID 
 type WebhookEndpointsReplayParams struct {
 	// Only events of these accounts. Default: all that the endpoint gets.
 	AccountIDs []string `json:"accountIds,omitzero"`
+	// Only count the events. Nothing is sent.
+	DryRun bool `json:"dryRun,omitzero"`
 	// Only these events, in the same form as in the endpoint. Default: those of the endpoint.
 	Events []string `json:"events,omitzero"`
 	// The start of the period.

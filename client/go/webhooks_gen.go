@@ -86,10 +86,17 @@ type WebhooksListParams struct {
 	// Only webhooks in this state. lagging: healthy, with a backlog of events. attention stands for failing, disabled and
 	// lagging. One of failing, healthy, paused, disabled, lagging, attention.
 	State string `json:"state,omitzero"`
+	// Only webhooks with this text in their URL, or in the label, name or id of their account. At most 1,000 accounts are
+	// considered.
+	Q string `json:"q,omitzero"`
+	// Only webhooks with exactly this URL.
+	URL string `json:"url,omitzero"`
 	// The maximum number of webhooks. Default: 50.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
+	// Count the webhooks by URL as well.
+	URLs bool `json:"urls,omitzero"`
 }
 
 // List calls GET /v1/webhooks: list webhooks.
@@ -164,8 +171,9 @@ type WebhooksListEventDeliveriesParams struct {
 
 // ListEventDeliveries calls GET /v1/deliveries: list deliveries of events.
 //
-// Every attempt to deliver these events of any account, newest first. Tests and ephemeral events are not stored and
-// have no deliveries here. A key that is limited to accounts sees only their deliveries.
+// Every attempt to deliver these events to the webhook of their account and to endpoints, newest first. Tests and
+// ephemeral events are not stored and have no deliveries here. A key that is limited to accounts sees only their
+// deliveries.
 //
 // Needs the scope `webhooks:read`.
 func (s *WebhooksService) ListEventDeliveries(ctx context.Context, params WebhooksListEventDeliveriesParams, options ...CallOption) (*DeliveryPage, error) {
@@ -210,6 +218,8 @@ func (s *WebhooksService) Redeliver(ctx context.Context, accountID, deliveryID s
 
 // WebhooksReplayParams holds the parameters of webhooks.replay.
 type WebhooksReplayParams struct {
+	// Only find the range. Nothing is sent.
+	DryRun bool `json:"dryRun,omitzero"`
 	// Only these events, in the same form as in the webhook. The webhook's own filter does not apply.
 	Events []string `json:"events,omitzero"`
 	// The id of the first event. Send this or fromTime.

@@ -42,8 +42,12 @@ export const cases = [
         'Reconnect required',
         'quota-exceeded',
         '812 / 1,200',
-        '1,680 events waiting',
-        '2 webhooks',
+        '1,680 events waiting for 1 h 30 min',
+        '3 endpoints · 2 webhooks',
+        'Endpoint hooks.northlight.test',
+        'Falling behind for 3 accounts · 120 events waiting',
+        'The oldest waiting event is 1 h 30 min old',
+        'Connect funnel',
         'Failed for 72 hours',
       ],
     },
@@ -51,13 +55,48 @@ export const cases = [
   ['overview-well', '/', well, { see: ['by webhook', 'all working', 'All accounts and webhooks are working'] }],
   ['overview-broken', '/', answers({ broken: 9 }), { see: ['All 9 webhooks', 'Falling behind · 840 events waiting'] }],
   [
+    'overview-region',
+    '/',
+    over(well, {
+      '/v1/status': () => ({
+        status: 'degraded',
+        message: 'Some regions are down',
+        regions: [
+          { region: 'us', ok: true, latencyMs: 41 },
+          { region: 'uk', ok: false, latencyMs: null },
+        ],
+      }),
+    }),
+    { see: ['Region uk', '1 region', 'Some regions are down'] },
+  ],
+  ['overview-young', '/', answers({ young: true }), { see: ['Last hour', 'Per minute, by outcome'] }],
+  [
+    'overview-compared',
+    '/?range=7d&by=method&of=messages.send&compare=1',
+    answers(),
+    { see: ['Period before', 'p95 before', 'Received before', 'The filter applies to calls'] },
+  ],
+  [
+    'overview-table',
+    '/?range=1h',
+    answers(),
+    {
+      async act(page) {
+        const buttons = page.getByRole('button', { name: 'View as table' })
+        for (let left = 4; left > 0; left--) await buttons.first().click()
+        if (await buttons.count()) throw new Error('more than four charts')
+      },
+      see: ['View as chart', 'p99'],
+    },
+  ],
+  [
     'overview-none',
     '/',
     answers({ rows: 0 }),
     { see: ['Welcome to Northlight Agency', '0 of 4 done', 'Do it for me'] },
   ],
   ['overview-one', '/', answers({ rows: 1 }), { see: 'Connected accounts' }],
-  ['overview-many', '/', many, { see: '10,000' }],
+  ['overview-many', '/', many, { see: ['Connected accounts', 'need attention', 'All'] }],
   [
     'overview-failed',
     '/',

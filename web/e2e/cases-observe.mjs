@@ -6,6 +6,7 @@ import { attempt, id, observed, phone, stream } from './observe-fake.mjs'
 const isStream = (req) => (req.headers().accept ?? '').includes('event-stream')
 const att = id('att_', 7)
 const first = account(0).id
+const endpoint = id('whe_', 1)
 const deliveries = `/v1/accounts/${first}/webhook/deliveries`
 const qr = () => [
   'image/svg+xml',
@@ -286,21 +287,138 @@ export const cases = [
     over(observed(), { '/v1/events/*': fail }),
     { see: 'We could not load the event' },
   ],
-  ['webhooks', '/webhooks', observed(), { see: 'hooks.example.test' }],
-  ['webhooks-none', '/webhooks', none, { see: ['No webhooks yet', 'stagedoor listen --forward-to localhost:3000'] }],
-  ['webhooks-one', '/webhooks', one, { see: '1 webhook' }],
-  ['webhooks-many', '/webhooks', many, { see: '10,000 webhooks' }],
+  [
+    'webhooks',
+    '/webhooks',
+    observed(),
+    { see: ['hooks.example.test', 'CRM', 'oldest', '99.98%', 'Connection refused'] },
+  ],
+  ['webhooks-none', '/webhooks', none, { see: ['No endpoints yet', 'stagedoor listen --forward-to localhost:3000'] }],
+  ['webhooks-nomatch', '/webhooks?q=zzzz', observed(), { see: 'No endpoint matches' }],
   [
     'webhooks-failed',
     '/webhooks',
-    over(observed(), { '/v1/webhooks': fail }),
-    { see: 'We could not load the webhooks' },
+    over(observed(), { '/v1/webhook-endpoints': fail }),
+    { see: 'We could not load the endpoints' },
   ],
-  ['webhooks-refused', '/webhooks', over(support, { '/v1/webhooks': refuse })],
-  ['webhooks-slow', '/webhooks', over(observed(), { '/v1/webhooks': slow })],
+  ['webhooks-refused', '/webhooks', over(support, { '/v1/webhook-endpoints': refuse })],
+  ['webhooks-slow', '/webhooks', over(observed(), { '/v1/webhook-endpoints': slow })],
   [
     'webhooks-add',
     '/webhooks',
+    observed({ ghost: true }),
+    {
+      act: async (p) => {
+        await p.getByRole('button', { name: 'Add endpoint' }).click()
+        await p.getByRole('button', { name: 'Only some' }).click()
+        await p.getByLabel('Only some accounts').check()
+      },
+      see: 'all if none is ticked',
+    },
+  ],
+  [
+    'webhooks-added',
+    '/webhooks',
+    observed(),
+    {
+      act: async (p) => {
+        await p.getByRole('button', { name: 'Add endpoint' }).click()
+        const dialog = p.getByRole('dialog')
+        await dialog.getByLabel('URL', { exact: true }).fill('https://hooks.example.test/events')
+        await dialog.getByRole('button', { name: 'Add endpoint' }).click()
+        await p.getByText('I stored it').waitFor()
+      },
+      see: 'only time that the signing secret is shown',
+    },
+  ],
+  ['endpoint', '/webhooks/endpoints/' + endpoint, observed(), { see: ['CRM', 'Connection refused', '41.2%', 'x7q2'] }],
+  ['endpoint-many', '/webhooks/endpoints/' + endpoint, many, { see: '10,000 deliveries' }],
+  [
+    'endpoint-test',
+    '/webhooks/endpoints/' + endpoint,
+    observed(),
+    { act: (p) => p.getByRole('button', { name: 'Send test' }).click(), see: 'The test got no response' },
+  ],
+  [
+    'endpoint-inspect',
+    '/webhooks/endpoints/' + endpoint,
+    observed(),
+    {
+      act: async (p) => {
+        await p.getByRole('row').nth(2).click()
+        await p.getByRole('dialog').waitFor()
+      },
+      see: ['Repeat this delivery by hand', 'X-Webhook-Id'],
+    },
+  ],
+  [
+    'endpoint-replay',
+    '/webhooks/endpoints/' + endpoint,
+    observed(),
+    { act: (p) => p.getByRole('button', { name: 'Replay…' }).click(), see: 'This sends 1,204 events' },
+  ],
+  [
+    'endpoint-edit',
+    '/webhooks/endpoints/' + endpoint,
+    observed(),
+    { act: (p) => p.getByRole('button', { name: 'Edit' }).click(), see: 'The same with the API' },
+  ],
+  [
+    'endpoint-delete',
+    '/webhooks/endpoints/' + endpoint,
+    observed(),
+    {
+      act: async (p) => {
+        await p.getByRole('button', { name: 'More', exact: true }).first().click()
+        await p.getByRole('menuitem', { name: 'Delete' }).click()
+      },
+      see: 'Waiting deliveries are dropped',
+    },
+  ],
+  [
+    'endpoint-missing',
+    '/webhooks/endpoints/' + endpoint,
+    over(observed(), { '/v1/webhook-endpoints/*': () => problem(404, 'endpoint-not-found', 'x') }),
+    { see: 'Endpoint not found' },
+  ],
+  [
+    'endpoint-failed',
+    '/webhooks/endpoints/' + endpoint,
+    over(observed(), { '/v1/webhook-endpoints/*': fail }),
+    { see: 'We could not load the endpoint' },
+  ],
+  ['endpoint-slow', '/webhooks/endpoints/' + endpoint, over(observed(), { '/v1/webhook-endpoints/*': slow })],
+  ['endpoint-support', '/webhooks/endpoints/' + endpoint, support, { see: 'Your role cannot' }],
+  ['hooks', '/webhooks?tab=accounts', observed(), { see: ['hooks.example.test', '3 accounts without'] }],
+  ['hooks-none', '/webhooks?tab=accounts', none, { see: 'No webhooks of accounts' }],
+  ['hooks-one', '/webhooks?tab=accounts', one, { see: '1 webhook' }],
+  ['hooks-many', '/webhooks?tab=accounts', many, { see: '10,000 webhooks' }],
+  ['hooks-nomatch', '/webhooks?state=paused', none, { see: 'No webhook is paused' }],
+  [
+    'hooks-failed',
+    '/webhooks?tab=accounts',
+    over(observed(), { '/v1/webhooks': fail }),
+    { see: 'We could not load the webhooks' },
+  ],
+  ['hooks-refused', '/webhooks?tab=accounts', over(support, { '/v1/webhooks': refuse })],
+  ['hooks-slow', '/webhooks?tab=accounts', over(observed(), { '/v1/webhooks': slow })],
+  ['hooks-urls', '/webhooks?tab=accounts&by=url', observed(), { see: ['4 URLs', 'Move to one endpoint', '300'] }],
+  [
+    'hooks-move',
+    '/webhooks?tab=accounts&by=url',
+    observed(),
+    {
+      act: async (p) => {
+        await p.getByRole('button', { name: /^Move/ }).first().click()
+        await p.getByRole('dialog').getByRole('button', { name: 'Move' }).click()
+        await p.getByText('I stored it').waitFor()
+      },
+      see: 'It took over 50 webhooks',
+    },
+  ],
+  [
+    'hooks-add',
+    '/webhooks?tab=accounts',
     observed(),
     {
       act: async (p) => {
@@ -343,6 +461,7 @@ export const cases = [
         await p.getByRole('button', { name: 'Replay…' }).click()
         await p.getByRole('dialog').waitFor()
       },
+      see: 'up to 41 events',
     },
   ],
   ['webhook-missing', '/webhooks/' + account(3).id, observed(), { see: 'No webhook yet' }],
@@ -362,6 +481,16 @@ export const cases = [
     { see: 'Delivery not found' },
   ],
   [
+    'delivery-endpoint',
+    '/webhooks/deliveries/' + id('whd_', 2),
+    over(observed(), {
+      '/v1/deliveries/*': async (...args) => ({
+        delivery: { ...observed()['/v1/deliveries/*'](...args).delivery, endpointId: endpoint },
+      }),
+    }),
+    { see: 'Repeat this delivery by hand' },
+  ],
+  [
     'signature',
     `/webhooks/signature?event=${id('evt_', 1)}`,
     observed(),
@@ -377,6 +506,28 @@ export const cases = [
   ['signature-none', '/webhooks/signature', observed(), { see: 'Nothing checked yet' }],
   ['logs-ghost', '/logs', observed({ ghost: true }), { see: 'Studio West #3' }],
   ['logs', '/logs', observed(), { see: 'messages.send' }],
+  [
+    'logs-filtered',
+    '/logs?reason=account_write_rpm&slow=120&counted=1&since=2026-11-16T18:00:00.000Z&until=2026-11-16T19:00:00.000Z',
+    observed(),
+    { see: ['Refused by Account writes per minute', 'At least 120 ms', 'Counts as usage', 'to (UTC)'] },
+  ],
+  [
+    'logs-views',
+    '/logs?q=messages',
+    observed(),
+    {
+      async act(page) {
+        await page.getByRole('button', { name: 'Views' }).click()
+        await page.getByRole('menuitem', { name: 'Save this view' }).click()
+        await page.getByLabel('Name').fill('Messages only')
+        await page.getByRole('button', { name: 'Save', exact: true }).click()
+        await page.getByRole('button', { name: 'Messages only' }).click()
+        await page.getByRole('menuitem', { name: 'Remove' }).waitFor()
+      },
+      see: ['Saved in this browser', 'Messages only'],
+    },
+  ],
   ['logs-none', '/logs', none, { see: ['No calls yet', 'curl'] }],
   ['logs-one', '/logs', one, { see: '1 call' }],
   ['logs-many', '/logs', many, { see: '10,000 calls' }],
@@ -388,7 +539,7 @@ export const cases = [
     'log',
     '/logs/' + id('req_', 4),
     observed(),
-    { see: ['quota-exceeded', 'Rate limit reached', 'Account writes per minute'] },
+    { see: ['quota-exceeded', 'Rate limit reached', 'Account writes per minute', '31 of 30', 'Limit reset', 'growth'] },
   ],
   [
     'log-fields',
@@ -403,6 +554,8 @@ export const cases = [
           status: 422,
           code: 'validation-failed',
           reason: null,
+          extensions: {},
+          resetAt: null,
           errors: [
             { pointer: '/scopes/0', code: 'enum' },
             { pointer: '/expiresAt', code: 'format' },

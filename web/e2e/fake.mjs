@@ -152,6 +152,7 @@ export function answers({
   broken = 2,
   waiting = rows === 0 ? 0 : 1680,
   ghost = false,
+  young = false,
 } = {}) {
   let made
   const list = (url) => {
@@ -206,11 +207,17 @@ export function answers({
   }
   const none = rows === 0
   const points = (url) => {
-    const n = url.searchParams.get('by') === 'day' ? 30 : 24
+    const by = url.searchParams.get('by') ?? 'hour'
+    const length = { minute: 60, hour: 3600, day: 86400 }[by]
+    const since = Date.parse(url.searchParams.get('since')) || Date.now() - 86_400_000
+    const until = Date.parse(url.searchParams.get('until')) || Date.now()
+    const n = Math.max(1, Math.round((until - since) / 1000 / length))
+    // A filter selects the calls, and there are no figures of events then.
+    const filtered = ['accountId', 'keyId', 'method', 'platform'].some((name) => url.searchParams.get(name))
     return Array.from({ length: n }, (_, i) => {
-      const calls = none ? 0 : wave(i, n, 2)
+      const calls = none || (young && by !== 'minute' && i < n - 1) ? 0 : wave(i, n, 2)
       return {
-        at: ago((n - i) * (n === 24 ? 3600 : 86400)),
+        at: new Date(since + i * length * 1000).toISOString(),
         calls,
         succeeded: Math.round(calls * 0.94),
         limited: Math.round(calls * (i > 17 && i < 20 ? 0.3 : 0.03)),
@@ -218,9 +225,11 @@ export function answers({
         failed: Math.round(calls * 0.01),
         p50Ms: 41,
         p95Ms: 140 + (i % 7) * 6,
-        eventsReceived: calls,
-        delivered: calls,
-        deliveryFailed: i % 9 === 0 ? 1 : 0,
+        p99Ms: i % 11 === 3 ? null : 310 + (i % 5) * 40,
+        eventsReceived: filtered ? null : calls,
+        delivered: filtered ? null : calls,
+        deliveryFailed: filtered ? null : i % 9 === 0 ? Math.round(calls / 20) : 0,
+        slowestDeliveryMs: filtered ? null : 180 + (i % 6) * 900,
       }
     })
   }
@@ -311,10 +320,14 @@ export function answers({
     '/v1/usage/series': (url) => {
       const series = points(url)
       return {
+        since: series[0].at,
+        until: new Date().toISOString(),
+        by: url.searchParams.get('by'),
         series,
         totals: sum(series),
         previous: Object.fromEntries(Object.entries(sum(series)).map(([k, v]) => [k, v * 0.89])),
         eventsWaiting: waiting,
+        deliveryLagSec: waiting ? 5400 : 0,
       }
     },
     '/v1/status': () => ({
@@ -324,6 +337,56 @@ export function answers({
         { region: 'us', ok: true, latencyMs: 41 },
         { region: 'uk', ok: true, latencyMs: 63 },
       ],
+    }),
+    '/v1/webhook-endpoints': () => ({
+      endpoints: waiting
+        ? [
+            ['CRM', 'failing', null, 502, 0],
+            ['', 'healthy', null, 200, 3],
+            ['Billing', 'disabled', 'gone', 410, 0],
+            ['Not needed now', 'paused', 'paused', 200, 2],
+            ['Archive', 'healthy', null, 200, 0],
+          ].map(([description, state, disabledReason, lastStatus, accountsBehind], i) => ({
+            id: id('whe_', i),
+            url: `https://hooks.northlight.test/${i}`,
+            description,
+            events: null,
+            accountIds: null,
+            platforms: null,
+            ordering: 'account',
+            enabled: disabledReason === null,
+            disabledReason,
+            signingSecretLast4: 'x7Qa',
+            previousSecretUntil: null,
+            createdAt: ago(86400 * 9),
+            updatedAt: ago(86400),
+            health: {
+              state,
+              backlog: accountsBehind * 40 + (state === 'failing' ? 1200 : 0),
+              accountsBehind,
+              lagSec: accountsBehind * 600,
+              lastStatus,
+              lastError: null,
+              lastDeliveryAt: ago(30),
+              lastSuccessAt: ago(4000),
+              failingSince: state === 'failing' ? ago(4000) : null,
+              nextAttemptAt: null,
+              successRate24h: 0.93,
+            },
+          }))
+        : [],
+    }),
+    '/v1/connect/funnel': () => ({
+      since: ago(86400),
+      until: ago(0),
+      linksMade: 31,
+      opened: none ? 0 : 240,
+      credentials: 190,
+      challenge: 120,
+      connected: 151,
+      failed: 12,
+      byMethod: {},
+      failures: [],
     }),
     '/v1/errors': () => ({
       errors: none
@@ -375,6 +438,9 @@ export function answers({
             dryRun: false,
             replayed: false,
             retryable: null,
+            reason: null,
+            extensions: {},
+            resetAt: null,
             upstreamCode: null,
             upstreamMs: 30,
           })),

@@ -179,6 +179,49 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
     durationMs: 41.3 + i,
     responseSnippet: i % 3 === 1 && i % 2 ? '<html>upstream connect error</html>' : null,
   })
+  const endpoint = (i) => {
+    const state = ['failing', 'healthy', 'healthy', 'paused', 'disabled'][i % 5]
+    const works = state === 'healthy'
+    return {
+      id: id('whe_', i + 1),
+      url: `https://hooks.example.test/${'very-long-path/'.repeat(i % 3)}events`,
+      description: ['CRM', '', nasty, 'Data warehouse'][i % 4],
+      events: i % 2 ? null : ['message*', 'account.*', 'connect.*'],
+      accountIds: i % 3 === 2 ? [account(0).id, account(1).id] : null,
+      platforms: null,
+      ordering: i % 4 === 3 ? 'none' : 'account',
+      enabled: state !== 'paused' && state !== 'disabled',
+      disabledReason: state === 'paused' ? 'paused' : state === 'disabled' ? 'failing' : null,
+      signingSecretLast4: 'x7q2',
+      previousSecretUntil: i ? null : ago(-3600),
+      createdAt: ago(9e5),
+      updatedAt: ago(9e4),
+      health: {
+        state,
+        backlog: state === 'healthy' ? (i === 2 ? 12 : 0) : 1840,
+        accountsBehind: i === 2 ? 3 : 0,
+        lagSec: state === 'healthy' ? (i === 2 ? 40 : 0) : 9000,
+        lastStatus: works ? 200 : 0,
+        lastError: works ? null : 'connect',
+        lastDeliveryAt: ago(30),
+        lastSuccessAt: ago(i * 5 + 9000),
+        failingSince: state === 'failing' ? ago(9000) : null,
+        nextAttemptAt: state === 'failing' ? ago(-30) : null,
+        successRate24h: [0.412, 0.9998, 0.957, null][i % 4],
+      },
+    }
+  }
+  const sent = (i) => ({
+    ...delivery(i),
+    endpointId: id('whe_', 1),
+    request: {
+      method: 'POST',
+      url: 'https://hooks.example.test/events',
+      headers: { 'Content-Type': 'application/json', 'X-Webhook-Id': id('evt_', i + 1) },
+      body: JSON.stringify({ id: id('evt_', i + 1), event: 'message', data: { text: 'Hello' } }),
+    },
+    curl: "curl -X POST 'https://hooks.example.test/events' --data-binary '{}'",
+  })
   const list = (url, all, name, cursor = 'cursor') => {
     const limit = whole ? all.length : Math.min(16, Number(url.searchParams.get('limit') ?? 16))
     const from = Number(url.searchParams.get(cursor) ?? 0)
@@ -204,6 +247,8 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
     replayed: false,
     retryable: i % 6 === 3,
     reason: i % 6 === 3 ? 'account_write_rpm' : null,
+    extensions: i % 6 === 3 ? { limit: 30, current: 31, retryAfterSec: 21, plan: 'growth' } : {},
+    resetAt: i % 6 === 3 ? ago(i * 20 - 21) : null,
     errors: [],
     upstreamCode: i % 6 === 5 ? 3001 : null,
     upstreamMs: 30,
@@ -331,10 +376,40 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
         ),
         'webhooks',
       ),
+      ...(url.searchParams.get('urls')
+        ? {
+            urls: Array.from({ length: none ? 0 : 4 }, (_, i) => ({
+              url: `https://hooks.example.test/${'very-long-path/'.repeat(i)}stagedoor`,
+              webhooks: 300 - i * 70,
+              attention: i * 3,
+            })),
+          }
+        : {}),
       counts: none
         ? { failing: 0, healthy: 0, paused: 0, disabled: 0, none: 3, lagging: 0, attention: 0 }
         : { failing: 50, healthy: 150, paused: 50, disabled: 50, none: 3, lagging: 4, attention: 104 },
     }),
+    '/v1/webhook-endpoints': (_url, req) =>
+      req.method() === 'POST'
+        ? {
+            status: 201,
+            body: { endpoint: { ...endpoint(1), signingSecret: 'whsec_4f3a2b1c0d9e8f7a6b5c', replacedWebhooks: 50 } },
+          }
+        : { endpoints: Array.from({ length: Math.min(rows, whole ? 20 : 6) }, (_, i) => endpoint(i)) },
+    '/v1/webhook-endpoints/*': (url) => {
+      const [, , , , action, one] = url.pathname.split('/')
+      if (one) return { delivery: sent(1) }
+      if (action === 'deliveries')
+        return list(
+          url,
+          Array.from({ length: rows }, (_, i) => ({ ...delivery(i), endpointId: id('whe_', 1) })),
+          'deliveries',
+          'after',
+        )
+      if (action === 'test') return { delivered: false, status: 0, durationMs: 3, responseSnippet: '' }
+      if (action === 'replay') return { status: 202, body: { replay: { id: '', events: 1204 } } }
+      return { endpoint: { ...endpoint(0), ...(action ? { signingSecret: 'whsec_4f3a2b1c0d9e8f7a6b5c' } : {}) } }
+    },
     '/v1/webhooks/check-signature': () => ({
       verdict: 'body_changed',
       message:
@@ -401,6 +476,10 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
             'deliveries',
             'after',
           ),
+      ],
+      [
+        `/v1/accounts/${account(0).id}/webhook/replay`,
+        () => ({ status: 202, body: { replay: { id: '', from: '00000000000011', to: '00000000000051' } } }),
       ],
       [
         `/v1/accounts/${account(0).id}/webhook/test`,

@@ -14,7 +14,7 @@ const text = `${mark}<img src=x onerror="window.hacked=1"><script>window.hacked=
 const link = `javascript:window.hacked=1//${mark}`
 // What the service itself writes, such as states, which the pages depend on. The attacker writes the rest.
 const ours =
-  /^(id|.*Id|.*_id|code|type|state|status|kind|kinds|state_?Reason|laneState|role|roles|environment|plan|event|events|method|http|access|cursor|nextCursor|at|ts|.*At|.*_at|since|until|.*Since|.*Until|period.*|http|class|cause|ordering|outcome|scopes|action|proxy_?[cC]ountr(y|ies)|region|brand_.*|scheme|otp_channel|otp_channels_available|progress|next_actions|userAction|user_action|source|group|verdict|resource|queue|level|currentOrg|features|polling_url|severity|seq|schema|version|platform|platforms|flows|eventSource)$/
+  /^(id|.*Id|.*_id|code|type|state|status|kind|kinds|state_?Reason|laneState|role|roles|environment|plan|event|events|method|http|access|cursor|nextCursor|at|ts|.*At|.*_at|since|until|.*Since|.*Until|period.*|http|class|cause|ordering|outcome|scopes|action|proxy_?[cC]ountr(y|ies)|region|brand_.*|accountIds|scheme|otp_channel|otp_channels_available|progress|next_actions|userAction|user_action|source|group|verdict|resource|queue|level|currentOrg|features|polling_url|severity|seq|schema|version|platform|platforms|flows|eventSource)$/
 const urls = /^(url|.*Url|.*_url|.*_URL|origin|allowed_origins|userAgent|site|logo|runbook)$/
 
 function poison(value, key = '') {

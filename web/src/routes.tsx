@@ -28,6 +28,7 @@ const routes = [
   page('/webhooks', () => import('./pages/webhooks')),
   page('/webhooks/signature', () => import('./pages/webhooks/signature')),
   page('/webhooks/deliveries/$id', () => import('./pages/webhooks/delivery')),
+  page('/webhooks/endpoints/$id', () => import('./pages/webhooks/endpoint')),
   page('/webhooks/$account', () => import('./pages/webhooks/detail')),
   page('/explorer', () => import('./pages/explorer')),
   page('/explorer/$method', () => import('./pages/explorer')),

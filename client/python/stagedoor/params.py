@@ -539,6 +539,16 @@ class LogsListParams(TypedDict):
     """Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command
     line.
     """
+    reason: NotRequired[str]
+    """Only requests that this limit refused, for example org_rpm."""
+    q: NotRequired[str]
+    """Only requests with this text in the method, the problem, its reason, the id or the platform's code, in upper or
+    lower case.
+    """
+    min_duration_ms: NotRequired[int]
+    """Only requests that took at least this long."""
+    counted: NotRequired[bool]
+    """true: only requests that count as usage, which GET /v1/usage/series counts."""
     since: NotRequired[str]
     """Only requests that started at this time or later."""
     until: NotRequired[str]
@@ -744,6 +754,8 @@ class WebhookEndpointsReplayParams(TypedDict):
 
     account_ids: NotRequired[list[str]]
     """Only events of these accounts. Default: all that the endpoint gets."""
+    dry_run: NotRequired[bool]
+    """Only count the events. Nothing is sent."""
     events: NotRequired[list[str]]
     """Only these events, in the same form as in the endpoint. Default: those of the endpoint."""
     from_time: str
@@ -801,10 +813,18 @@ class WebhooksListParams(TypedDict):
     """Only webhooks in this state. lagging: healthy, with a backlog of events. attention stands for failing, disabled
     and lagging.
     """
+    q: NotRequired[str]
+    """Only webhooks with this text in their URL, or in the label, name or id of their account. At most 1,000 accounts
+    are considered.
+    """
+    url: NotRequired[str]
+    """Only webhooks with exactly this URL."""
     limit: NotRequired[int]
     """The maximum number of webhooks."""
     cursor: NotRequired[str]
     """nextCursor of the previous page."""
+    urls: NotRequired[bool]
+    """Count the webhooks by URL as well."""
 
 
 class WebhooksListDeliveriesParams(TypedDict):
@@ -836,6 +856,8 @@ class WebhooksListEventDeliveriesParams(TypedDict):
 class WebhooksReplayParams(TypedDict):
     """The arguments of webhooks.replay."""
 
+    dry_run: NotRequired[bool]
+    """Only find the range. Nothing is sent."""
     events: NotRequired[list[str]]
     """Only these events, in the same form as in the webhook. The webhook's own filter does not apply."""
     from_id: NotRequired[str]

@@ -1221,8 +1221,10 @@ class EndpointDelivery(TypedDict):
 class EndpointReplay(TypedDict):
     """Events that are sent to an endpoint again."""
 
+    events: int
+    """How many events are sent, counted among the first 10,000 of the period."""
     id: str
-    """The value of X-Webhook-Replay in its deliveries."""
+    """The value of X-Webhook-Replay in its deliveries; empty after a dry run."""
 
 
 class ErrorGroup(TypedDict):
@@ -2005,6 +2007,10 @@ class Log(TypedDict):
     """Time from the arrival of the request to its response."""
     errors: list[LogField]
     """The fields of the request that the problem pointed at; empty if there are none. Their values are not stored."""
+    extensions: dict[str, Any]
+    """Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
+    Values of the request and texts are not stored.
+    """
     http: str
     """The HTTP method."""
     keyId: str
@@ -2015,6 +2021,10 @@ class Log(TypedDict):
     replayed: bool
     """Whether the response was that of an earlier request with the same Idempotency-Key."""
     requestId: str
+    resetAt: str | None
+    """When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not
+    reset by itself.
+    """
     retryable: bool | None
     """Whether the problem was retryable; null if there was none."""
     source: Literal["api", "dashboard", "cli"]
@@ -3085,7 +3095,7 @@ Replay = TypedDict(
     {
         # The first event of the range, before the filter.
         "from": "str",
-        # The value of X-Webhook-Replay in its deliveries.
+        # The value of X-Webhook-Replay in its deliveries; empty after a dry run.
         "id": "str",
         # The last event of the range. It is before from if the range is empty.
         "to": "str",
@@ -3855,6 +3865,17 @@ class UploadsGetPartUrlResult(TypedDict):
     expiresAt: str
 
 
+class UrlCount(TypedDict):
+    """How many webhooks have the same URL."""
+
+    attention: int
+    """How many of them are failing, disabled or lagging."""
+    url: str
+    """The URL."""
+    webhooks: int
+    """How many webhooks have it."""
+
+
 class Usage(TypedDict):
     """The limits and their usage."""
 
@@ -4230,6 +4251,10 @@ class WebhookPage(TypedDict):
     """The number of webhooks in each state. The filter does not apply to it."""
     nextCursor: str | None
     """Null on the last page."""
+    urls: NotRequired[list[UrlCount]]
+    """With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the
+    URL.
+    """
     webhooks: list[ListedWebhook]
     """In the order in which their accounts were first connected."""
 
@@ -4647,6 +4672,7 @@ __all__ = [
     "UploadsCheckResult",
     "UploadsCompletePart",
     "UploadsGetPartUrlResult",
+    "UrlCount",
     "Usage",
     "UsageFigures",
     "UsagePeriod",

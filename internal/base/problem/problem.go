@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,6 +128,17 @@ func (e *Error) Unknown() bool { return e.textMember("outcome") == "unknown" }
 
 // Reason returns the limit that refused the request; empty if none did.
 func (e *Error) Reason() string { return e.textMember("reason") }
+
+// Members yields the members that were added by With and Plus.
+func (e *Error) Members() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for _, m := range e.members {
+			if !yield(m.name, m.value) {
+				return
+			}
+		}
+	}
+}
 
 // textMember returns the value of an extra member; empty if there is none or it is not a string.
 func (e *Error) textMember(name string) string {

@@ -215,7 +215,7 @@ func (r *endpointRecord) describe(now time.Time) Endpoint {
 // addBacklog counts what waits for an endpoint: events after its position, and those of accounts that lag.
 func (w *Webhooks) addBacklog(ctx context.Context, r *endpointRecord, h *EndpointHealth, now time.Time) error {
 	since := org.ReadableSince(now, org.Unlimited)
-	waiting, err := w.deps.Events.OrgWaiting(ctx, r.Org, r.progress.After, since, countedEvents)
+	waiting, err := w.deps.Events.OrgWaiting(ctx, r.Org, r.progress.After, since, now.Add(skew), countedEvents)
 	if err != nil {
 		return err
 	}
@@ -573,25 +573,35 @@ type EndpointRange struct {
 	// Accounts and Events select events; nil means all that the endpoint gets, and all kinds.
 	Accounts []id.Account
 	Events   []string
+	// DryRun only counts the events.
+	DryRun bool
 }
 
-// ReplayEndpoint delivers stored events again that the endpoint's accounts and platforms select, and returns the id of the replay.
-func (w *Webhooks) ReplayEndpoint(ctx context.Context, by audit.By, reader EndpointReader, endpoint id.Endpoint, in EndpointRange) (string, error) {
+// EndpointReplay is a replay to an endpoint.
+type EndpointReplay struct {
+	// ID is empty after a dry run.
+	ID string
+	// Events is how many events it sends, counted among the first countedEvents of the period.
+	Events int64
+}
+
+// ReplayEndpoint delivers stored events again that the endpoint's accounts and platforms select.
+func (w *Webhooks) ReplayEndpoint(ctx context.Context, by audit.By, reader EndpointReader, endpoint id.Endpoint, in EndpointRange) (EndpointReplay, error) {
 	r, err := w.readAllowed(ctx, reader, endpoint)
 	if err != nil {
-		return "", err
+		return EndpointReplay{}, err
 	}
 	owner, err := w.deps.Orgs.Get(ctx, reader.Org)
 	if err != nil {
-		return "", err
+		return EndpointReplay{}, err
 	}
 	filter, err := w.deps.Kinds.Filter(owner.Environment, in.Events)
 	if err != nil {
-		return "", err
+		return EndpointReplay{}, err
 	}
 	end, err := w.deps.Events.OrgHead(ctx, reader.Org)
 	if err != nil {
-		return "", err
+		return EndpointReplay{}, err
 	}
 	e := endpointErrand{
 		at: endpointRef{reader.Org, endpoint}, kind: sideReplay, untilTx: end.Tx, from: in.FromTime, until: in.ToTime, accounts: id.Texts(in.Accounts),
@@ -599,9 +609,45 @@ func (w *Webhooks) ReplayEndpoint(ctx context.Context, by audit.By, reader Endpo
 	if e.events = r.Events; len(filter.Names()) > 0 {
 		e.events = filter.Names()
 	}
-	return w.orderErrand(ctx, by, reader, e, audit.Changes{
+	out := EndpointReplay{}
+	if out.Events, err = w.countReplay(ctx, &r, &e, owner.Limits.EventRetentionDays); err != nil || in.DryRun {
+		return out, err
+	}
+	out.ID, err = w.orderErrand(ctx, by, reader, e, audit.Changes{
 		"fromTime": {To: stamp.Text(in.FromTime)}, "accountIds": {To: e.accounts}, "events": {To: e.events},
 	})
+	return out, err
+}
+
+// countReplay counts the events that a replay sends, among the first countedEvents of its period.
+func (w *Webhooks) countReplay(ctx context.Context, r *endpointRecord, e *endpointErrand, days int) (n int64, err error) {
+	since, until := w.readableSince(days), w.deps.Now().Add(skew)
+	if e.from.After(since) {
+		since = e.from
+	}
+	if !e.until.IsZero() {
+		until = e.until
+	}
+	found, err := w.deps.Events.OrgWaiting(ctx, r.Org, event.Position{}, since, until, countedEvents)
+	if err != nil {
+		return 0, err
+	}
+	filter := newFeedFilter(w, r)
+	filter.kinds = event.StoredFilter(e.events)
+	for i := range found {
+		one := event.Stored{Source: found[i].Source, Kind: found[i].Kind}
+		if e.accounts != nil && !slices.Contains(e.accounts, one.Source) {
+			continue
+		}
+		wanted, err := filter.wants(ctx, &one)
+		if err != nil {
+			return 0, err
+		}
+		if wanted {
+			n += found[i].Events
+		}
+	}
+	return n, nil
 }
 
 func (w *Webhooks) orderErrand(ctx context.Context, by audit.By, reader EndpointReader, e endpointErrand, changes audit.Changes) (string, error) {

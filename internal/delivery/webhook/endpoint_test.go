@@ -344,10 +344,21 @@ func TestAnEndpointGetsEventsAgain(t *testing.T) {
 	})
 	until(t, "nothing waits", func() bool { return r.rows(endpointRows) == 0 })
 	before := len(rec.requests("/e"))
-	if _, err := n.ReplayEndpoint(t.Context(), by("webhook_endpoint.replay"), r.reader(), e.ID, webhook.EndpointRange{
-		FromTime: time.Now().Add(-time.Hour), Accounts: []id.Account{b.ID}, Events: []string{"tips"},
-	}); err != nil {
-		t.Fatal(err)
+	again := webhook.EndpointRange{FromTime: time.Now().Add(-time.Hour), Accounts: []id.Account{b.ID}, Events: []string{"tips"}, DryRun: true}
+	counted, err := n.ReplayEndpoint(t.Context(), by("webhook_endpoint.replay"), r.reader(), e.ID, again)
+	must.OK(t, err)
+	if counted.Events != 2 || counted.ID != "" || r.rows(endpointRows) != 0 {
+		t.Errorf("a dry run returned %+v", counted)
+	}
+	again.ToTime = time.Now().Add(-30 * time.Minute)
+	if counted, err = n.ReplayEndpoint(t.Context(), by("webhook_endpoint.replay"), r.reader(), e.ID, again); err != nil || counted.Events != 0 {
+		t.Errorf("a dry run of a period without events returned %+v %v", counted, err)
+	}
+	again.ToTime, again.DryRun = time.Time{}, false
+	started, err := n.ReplayEndpoint(t.Context(), by("webhook_endpoint.replay"), r.reader(), e.ID, again)
+	must.OK(t, err)
+	if started.Events != 2 {
+		t.Errorf("the replay sends %d events, want 2", started.Events)
 	}
 	list := rec.wait(t, "/e", before+2)[before:]
 	for i, g := range list {
@@ -360,6 +371,18 @@ func TestAnEndpointGetsEventsAgain(t *testing.T) {
 	must.OK(t, err)
 	sent, err := n.Request(t.Context(), r.reader(), &deliveries[0])
 	must.OK(t, err)
+	ofEvent, _, err := n.DeliveriesOf(t.Context(), webhook.Reader(r.reader()), []id.Event{deliveries[0].Event}, webhook.Position{}, 10)
+	must.OK(t, err)
+	if len(ofEvent) == 0 || ofEvent[0].Endpoint != e.ID {
+		t.Errorf("the deliveries of the event are %+v", ofEvent)
+	}
+	limited := webhook.Reader{Org: a.Org, Accounts: []id.Account{a.ID, b.ID}, Days: 30}
+	if hidden, _, err := n.DeliveriesOf(t.Context(), limited, []id.Event{deliveries[0].Event}, webhook.Position{}, 10); err != nil || len(hidden) != 0 {
+		t.Errorf("a limited key sees deliveries to an endpoint for all accounts: %+v %v", hidden, err)
+	}
+	if _, err := n.FindDelivery(t.Context(), limited, deliveries[0].ID); err == nil {
+		t.Error("a limited key finds a delivery to an endpoint for all accounts")
+	}
 	if sent.URL != rec.URL+"/e" || sent.Header.Get("X-Webhook-Id") != string(deliveries[0].Event) || len(sent.Body) == 0 || sent.Header.Get("X-Webhook-Signature") != "" {
 		t.Errorf("%+v", sent)
 	}

@@ -74,11 +74,26 @@ type ListRow struct {
 	Label string
 }
 
-// List lists an organisation's webhooks by account, starting after one. An empty state lists all of them. next is where
-// the next page starts; empty after the last page.
-func (w *Webhooks) List(ctx context.Context, r Reader, state State, after id.Account, limit int) (rows []ListRow, next id.Account, err error) {
+// ListFilter selects webhooks. Its zero value selects all of them.
+type ListFilter struct {
+	State State
+	URL   string
+	// Query is a part of the URL, ignoring case. Webhooks of the accounts in Named match it as well.
+	Query string
+	Named []id.Account
+}
+
+// URLCount says how many webhooks have a URL, and how many of them need attention.
+type URLCount struct {
+	URL                 string
+	Webhooks, Attention int
+}
+
+// List lists an organisation's webhooks by account, starting after one. next is where the next page starts; empty after the
+// last page.
+func (w *Webhooks) List(ctx context.Context, r Reader, f ListFilter, after id.Account, limit int) (rows []ListRow, next id.Account, err error) {
 	w.flushLog(ctx)
-	found, err := listAccounts(ctx, w.deps.DB, r, state, after, limit+1) // One more shows whether there is another page.
+	found, err := listAccounts(ctx, w.deps.DB, r, f, after, limit+1) // One more shows whether there is another page.
 	if err != nil || len(found) == 0 {
 		return nil, "", err
 	}
@@ -104,6 +119,11 @@ func (w *Webhooks) List(ctx context.Context, r Reader, state State, after id.Acc
 
 func (w *Webhooks) CountByState(ctx context.Context, r Reader) (map[State]int, error) {
 	return countByState(ctx, w.deps.DB, r)
+}
+
+// CountByURL counts an organisation's webhooks by URL, those of the most webhooks first. Query is a part of the URL.
+func (w *Webhooks) CountByURL(ctx context.Context, r Reader, query string, limit int) ([]URLCount, error) {
+	return countByURL(ctx, w.deps.DB, r, query, limit)
 }
 
 // Backlog is what an organisation's receivers have not accepted yet.
@@ -181,10 +201,20 @@ func (w *Webhooks) States(ctx context.Context, org id.Org, accounts []id.Account
 func (w *Webhooks) FindDelivery(ctx context.Context, r Reader, one id.Delivery) (Delivery, error) {
 	w.flushLog(ctx)
 	found, err := findDelivery(ctx, w.deps.DB, r.Org, one, w.readableSince(r.Days))
-	if err == nil && !r.canSee(found.Account) {
-		err = errNoDelivery()
+	if err != nil {
+		return found, err
 	}
-	return found, err
+	if !r.canSee(found.Account) {
+		return found, errNoDelivery()
+	}
+	if r.Accounts != nil && found.Endpoint != "" {
+		if _, err := w.readAllowed(ctx, EndpointReader(r), found.Endpoint); isNoEndpoint(err) {
+			return found, errNoDelivery()
+		} else if err != nil {
+			return found, err
+		}
+	}
+	return found, nil
 }
 
 // DeliveriesOf lists the deliveries of events, newest first, starting after a position. next is where the next page
@@ -209,6 +239,15 @@ func (w *Webhooks) DeliveriesOf(
 	}
 	if len(q.events) == 0 {
 		return nil, next, nil
+	}
+	endpoints, err := readEndpoints(ctx, w.deps.DB, r.Org, "")
+	if err != nil {
+		return nil, next, err
+	}
+	for i := range endpoints {
+		if EndpointReader(r).mayUse(endpoints[i].AccountIDs) {
+			q.accounts = append(q.accounts, string(endpoints[i].ID))
+		}
 	}
 	// Nothing is delivered before it has happened, but clocks differ a little.
 	if first = first.Add(-time.Minute); first.After(q.since) {

@@ -149,7 +149,7 @@ func TestWebhooksAreListedByState(t *testing.T) {
 		slices.Sort(want)
 		var got []id.Account
 		for after := id.Account(""); ; {
-			page, next, err := r.List(t.Context(), all, state, after, 2)
+			page, next, err := r.List(t.Context(), all, webhook.ListFilter{State: state}, after, 2)
 			must.OK(t, err)
 			for _, row := range page {
 				got = append(got, row.Account)
@@ -165,7 +165,7 @@ func TestWebhooksAreListedByState(t *testing.T) {
 			t.Errorf("%q: %v, want %v", state, got, want)
 		}
 	}
-	page, _, err := r.List(t.Context(), webhook.Reader{Org: r.owner, Accounts: []id.Account{failing}, Days: 30}, "", "", 10)
+	page, _, err := r.List(t.Context(), webhook.Reader{Org: r.owner, Accounts: []id.Account{failing}, Days: 30}, webhook.ListFilter{}, "", 10)
 	if err != nil || len(page) != 1 || page[0].Health.LastStatus != 503 || page[0].Health.FailingSince.IsZero() ||
 		time.Since(page[0].Health.LastSuccess).Round(time.Hour) != 2*time.Hour {
 		t.Errorf("%+v %v", page, err)
@@ -174,7 +174,26 @@ func TestWebhooksAreListedByState(t *testing.T) {
 	if err != nil || counts[webhook.Healthy] != 9 || counts[webhook.Failing] != 3 || counts[webhook.Paused] != 3 || counts[webhook.Disabled] != 3 {
 		t.Errorf("%v %v", counts, err)
 	}
-	none, _, err := r.List(t.Context(), webhook.Reader{Org: id.New[id.Org](), Days: 30}, "", "", 10)
+	byURL, err := r.CountByURL(t.Context(), all, "", 100)
+	must.OK(t, err)
+	listed := 0
+	for _, one := range byURL {
+		same, _, err := r.List(t.Context(), all, webhook.ListFilter{URL: one.URL}, "", 100)
+		must.OK(t, err)
+		if listed += one.Webhooks; len(same) != one.Webhooks {
+			t.Errorf("%d webhooks have the URL %s, want %d", len(same), one.URL, one.Webhooks)
+		}
+	}
+	if every, _, err := r.List(t.Context(), all, webhook.ListFilter{}, "", 100); err != nil || listed != len(every) || listed == 0 {
+		t.Errorf("%d webhooks are counted by URL, want %d: %v", listed, len(every), err)
+	}
+	if found, _, err := r.List(t.Context(), all, webhook.ListFilter{Query: "no such text", Named: []id.Account{failing}}, "", 10); err != nil || len(found) != 1 {
+		t.Errorf("a search by name finds %+v %v", found, err)
+	}
+	if found, _, err := r.List(t.Context(), all, webhook.ListFilter{Query: strings.ToUpper(byURL[0].URL)}, "", 100); err != nil || len(found) < byURL[0].Webhooks {
+		t.Errorf("a search by URL finds %+v %v", found, err)
+	}
+	none, _, err := r.List(t.Context(), webhook.Reader{Org: id.New[id.Org](), Days: 30}, webhook.ListFilter{}, "", 10)
 	if err != nil || len(none) != 0 {
 		t.Errorf("another organisation sees %v %v", none, err)
 	}
@@ -200,7 +219,7 @@ func TestWebhooksThatNeedAttentionAreListedTogether(t *testing.T) {
 	}
 	all := webhook.Reader{Org: r.owner, Days: 30}
 	for state, want := range map[webhook.State][]id.Account{webhook.Attention: want, webhook.Lagging: lagging} {
-		page, _, err := r.List(t.Context(), all, state, "", 10)
+		page, _, err := r.List(t.Context(), all, webhook.ListFilter{State: state}, "", 10)
 		must.OK(t, err)
 		var got []id.Account
 		for _, row := range page {

@@ -174,6 +174,8 @@ type Range struct {
 	Events []string
 	// OnlyFailed selects events that were never delivered successfully.
 	OnlyFailed bool
+	// DryRun only finds the range.
+	DryRun bool
 }
 
 // Replay is a replay that was started.
@@ -200,6 +202,9 @@ func (w *Webhooks) Replay(ctx context.Context, by audit.By, org id.Org, account 
 	from, to, err := w.resolveRange(ctx, org, account, r)
 	if err != nil {
 		return Replay{}, err
+	}
+	if r.DryRun {
+		return Replay{From: from, To: to}, nil
 	}
 	e := sideDelivery{org: org, account: string(account), kind: sideReplay, from: from, to: to, onlyFailed: r.OnlyFailed}
 	if names := filter.Names(); len(names) > 0 {

@@ -225,6 +225,8 @@ FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id 
 WHERE w.org_id = @org_id AND w.account_id > @after AND w.deleted_at IS NULL
     AND (sqlc.narg(among)::text[] IS NULL OR w.account_id = ANY (sqlc.narg(among)))
     AND (@every::boolean OR coalesce(l.state, '') = ANY (@states::text[]))
+    AND (@url::text = '' OR w.url = @url)
+    AND (@query::text = '' OR position(lower(@query) IN lower(w.url)) > 0 OR w.account_id = ANY (@named::text[]))
 ORDER BY w.account_id LIMIT @max_rows;
 
 -- name: ListTroubled :many
@@ -233,6 +235,8 @@ SELECT w.account_id
 FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id
 WHERE l.org_id = @org_id AND l.account_id > @after AND l.state = ANY (@states::text[]) AND w.deleted_at IS NULL
     AND (sqlc.narg(among)::text[] IS NULL OR l.account_id = ANY (sqlc.narg(among)))
+    AND (@url::text = '' OR w.url = @url)
+    AND (@query::text = '' OR position(lower(@query) IN lower(w.url)) > 0 OR w.account_id = ANY (@named::text[]))
 ORDER BY l.account_id LIMIT @max_rows;
 
 -- name: States :many
@@ -245,6 +249,14 @@ SELECT coalesce(l.state, '')::text AS state, count(*) AS webhooks
 FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
 WHERE w.org_id = @org_id AND w.deleted_at IS NULL AND (sqlc.narg(among)::text[] IS NULL OR w.account_id = ANY (sqlc.narg(among)))
 GROUP BY 1;
+
+-- name: CountByURL :many
+-- The URLs that most webhooks have.
+SELECT w.url, count(*) AS webhooks, count(*) FILTER (WHERE l.state = ANY (@attention::text[])) AS attention
+FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
+WHERE w.org_id = @org_id AND w.deleted_at IS NULL AND (sqlc.narg(among)::text[] IS NULL OR w.account_id = ANY (sqlc.narg(among)))
+    AND (@query::text = '' OR position(lower(@query) IN lower(w.url)) > 0)
+GROUP BY w.url ORDER BY webhooks DESC, w.url LIMIT @max_rows;
 
 -- name: LaggingCursors :many
 -- Cursors of webhooks that have not caught up. Paused webhooks do not deliver, so they do not count.
@@ -268,7 +280,7 @@ SELECT count(*) AS events, coalesce(min(r.since), 'epoch')::timestamptz AS since
 SELECT * FROM webhook_delivery WHERE org_id = @org_id AND id = @id AND at >= @since AND at < @until;
 
 -- name: DeliveriesOfEvents :many
--- An event belongs to one account, so the account selects its deliveries.
+-- An event belongs to one account, so the account and the endpoints select its deliveries.
 SELECT * FROM webhook_delivery
 WHERE org_id = @org_id AND account_id = ANY (@accounts::text[]) AND at >= @since AND at <= @before_at AND (at, id) < (@before_at::timestamptz, @before_id::text)
     AND event_id = ANY (@events::text[])

@@ -13,19 +13,21 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// listAccounts lists the accounts that have a webhook in a state.
-func listAccounts(ctx context.Context, q db.DBTX, r Reader, state State, after id.Account, limit int) ([]id.Account, error) {
+// listAccounts lists the accounts that have a webhook that matches a filter.
+func listAccounts(ctx context.Context, q db.DBTX, r Reader, f ListFilter, after id.Account, limit int) ([]id.Account, error) {
 	var (
 		found []string
 		err   error
 	)
-	if state == "" || state == Healthy {
+	if f.State == "" || f.State == Healthy {
 		found, err = db.New(q).ListWebhooks(ctx, db.ListWebhooksParams{
-			OrgID: r.Org, After: string(after), Among: id.Texts(r.Accounts), Every: state == "", States: state.lanes(), MaxRows: int32(limit),
+			OrgID: r.Org, After: string(after), Among: id.Texts(r.Accounts), Every: f.State == "", States: f.State.lanes(), MaxRows: int32(limit),
+			Url: f.URL, Query: f.Query, Named: id.Texts(f.Named),
 		})
 	} else {
 		found, err = db.New(q).ListTroubled(ctx, db.ListTroubledParams{
-			OrgID: r.Org, After: string(after), Among: id.Texts(r.Accounts), States: state.lanes(), MaxRows: int32(limit),
+			OrgID: r.Org, After: string(after), Among: id.Texts(r.Accounts), States: f.State.lanes(), MaxRows: int32(limit),
+			Url: f.URL, Query: f.Query, Named: id.Texts(f.Named),
 		})
 	}
 	if err != nil {
@@ -53,6 +55,21 @@ func countByState(ctx context.Context, q db.DBTX, r Reader) (map[State]int, erro
 		}
 	}
 	return by, nil
+}
+
+// countByURL counts the webhooks with each URL that contains a text.
+func countByURL(ctx context.Context, q db.DBTX, r Reader, query string, limit int) ([]URLCount, error) {
+	rows, err := db.New(q).CountByURL(ctx, db.CountByURLParams{
+		OrgID: r.Org, Among: id.Texts(r.Accounts), Attention: Attention.lanes(), Query: query, MaxRows: int32(limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count webhooks of %s by URL: %w", r.Org, err)
+	}
+	counts := make([]URLCount, len(rows))
+	for i, row := range rows {
+		counts[i] = URLCount{URL: row.Url, Webhooks: int(row.Webhooks), Attention: int(row.Attention)}
+	}
+	return counts, nil
 }
 
 // laggingCursors returns how far webhooks that have not caught up have delivered.

@@ -235,9 +235,9 @@ SELECT org_id AS org, source, seq, at, tx, id, kind, body FROM event
 WHERE org_id = @org_id AND id = ANY (@ids::text[]) AND at >= @since AND at < @until;
 
 -- name: OrgWaiting :many
--- How many of the first events after a position are of each kind and source, and when the first was stored.
+-- How many of the first events after a position, and until a time, are of each kind and source, and when the first was stored.
 SELECT e.source, e.kind, count(*) AS events, min(e.at)::timestamptz AS first_at FROM (
-    SELECT source, kind, at FROM event WHERE org_id = @org_id AND tx >= @after_tx AND (tx > @after_tx OR id > @after_id) AND at >= @since
+    SELECT source, kind, at FROM event WHERE org_id = @org_id AND tx >= @after_tx AND (tx > @after_tx OR id > @after_id) AND at >= @since AND at <= @until
     ORDER BY tx, id LIMIT @max_rows
 ) e
 GROUP BY e.source, e.kind;

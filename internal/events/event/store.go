@@ -163,10 +163,11 @@ type Waiting struct {
 	FirstAt      time.Time
 }
 
-// OrgWaiting counts the events of an org after a position, by source and kind. It looks at most events at most.
-func (s *Store) OrgWaiting(ctx context.Context, org id.Org, p Position, since time.Time, most int) ([]Waiting, error) {
+// OrgWaiting counts the events of an org after a position that were stored in a period, by source and kind. It looks at most
+// events at most.
+func (s *Store) OrgWaiting(ctx context.Context, org id.Org, p Position, since, until time.Time, most int) ([]Waiting, error) {
 	rows, err := db.New(s.deps.DB).OrgWaiting(ctx, db.OrgWaitingParams{
-		OrgID: org, AfterTx: p.Tx, AfterID: p.ID, Since: since, MaxRows: int32(most),
+		OrgID: org, AfterTx: p.Tx, AfterID: p.ID, Since: since, Until: until, MaxRows: int32(most),
 	})
 	return postgres.Convert(rows, func(r db.OrgWaitingRow) Waiting { return Waiting(r) }), err
 }

@@ -73,6 +73,8 @@ type outcome struct {
 	reason string
 	// fields are the fields that the problem points at.
 	fields requestlog.Fields
+	// members are other members of the problem.
+	members requestlog.Members
 	// retryable is that of the problem.
 	retryable bool
 	// fault is the error on our side; nil for none.

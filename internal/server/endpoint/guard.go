@@ -350,7 +350,7 @@ func (t *Table) record(call *Call) {
 
 func (t *Table) countUsage(call *Call, operation string, took time.Duration) {
 	p, status := call.Identity.Principal, call.written.Status
-	if t.deps.Count == nil || p == nil || call.terms.Quota == admission.Free || call.terms.Quota == admission.Safety {
+	if t.deps.Count == nil || p == nil || isFree(call.terms.Quota) {
 		return // Calls that cost nothing are not part of the month's usage.
 	}
 	account := call.Account
@@ -377,6 +377,9 @@ func (t *Table) countUsage(call *Call, operation string, took time.Duration) {
 	t.deps.Count.Count(counted)
 }
 
+// isFree reports whether calls of a quota do not count as usage.
+func isFree(quota admission.Quota) bool { return quota == admission.Free || quota == admission.Safety }
+
 // logRequest adds the call to the log that its org can read.
 func (t *Table) logRequest(call *Call, operation string, took time.Duration) {
 	p, r, o := call.Identity.Principal, call.Origin.request, &call.outcome
@@ -386,8 +389,9 @@ func (t *Table) logRequest(call *Call, operation string, took time.Duration) {
 	t.deps.Journal.Add(requestlog.Entry{
 		Org: p.Org.ID, At: call.Origin.Started, Request: call.ID, Key: p.Key.ID, Account: call.Account, Operation: operation, Verb: r.Method,
 		Status: call.written.Status, Took: took, Upstream: o.upstream, UpstreamCode: o.upstreamCode,
-		Problem: o.problem, Reason: o.reason, Fields: o.fields, Retryable: o.retryable,
-		In: int64(len(call.body)), Out: call.written.Bytes, Replayed: call.replayed(), DryRun: dryRun(call.op, r), Source: logSource(call),
+		Problem: o.problem, Reason: o.reason, Fields: o.fields, Members: o.members, Retryable: o.retryable,
+		Free: isFree(call.terms.Quota),
+		In:   int64(len(call.body)), Out: call.written.Bytes, Replayed: call.replayed(), DryRun: dryRun(call.op, r), Source: logSource(call),
 	})
 }
 

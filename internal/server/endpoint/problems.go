@@ -108,6 +108,7 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	}
 	o := &call.outcome
 	o.problem, o.retryable, o.reason, o.fields = p.Kind.Code, p.Retryable(), p.Reason(), requestlog.FieldsOf(p.Fields)
+	o.members = requestlog.MembersOf(p)
 	typeURL := problem.TypeURL(t.deps.Config.ProblemsURL, p.Kind)
 	call.header.Set("Link", "<"+typeURL+`>; rel="type"`)
 	if p.RetryAfter > 0 {

@@ -8,6 +8,10 @@ WHERE org_id = @org_id AND at >= @since AND at <= @before_at
   AND (@key_id::text = '' OR key_id = @key_id)
   AND (@source::text = '' OR source = @source)
   AND status BETWEEN @status_from AND @status_to
+  AND (@reason::text = '' OR reason = @reason)
+  AND took_us >= @min_took_us
+  AND NOT (@only_counted::boolean AND is_free)
+  AND (@text::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), @text::text) > 0)
 ORDER BY at DESC, request_id DESC LIMIT @max_rows;
 
 -- name: PageFailed :many
@@ -22,6 +26,10 @@ WHERE org_id = @org_id AND at >= @since AND at <= @before_at
   AND (@key_id::text = '' OR key_id = @key_id)
   AND (@source::text = '' OR source = @source)
   AND status BETWEEN @status_from AND @status_to
+  AND (@reason::text = '' OR reason = @reason)
+  AND took_us >= @min_took_us
+  AND NOT (@only_counted::boolean AND is_free)
+  AND (@text::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), @text::text) > 0)
 ORDER BY at DESC, request_id DESC LIMIT @max_rows;
 
 -- name: PageElsewhere :many
@@ -35,6 +43,10 @@ WHERE org_id = @org_id AND at >= @since AND at <= @before_at
   AND (@key_id::text = '' OR key_id = @key_id)
   AND source <> 'api' AND source = @source::text
   AND status BETWEEN @status_from AND @status_to
+  AND (@reason::text = '' OR reason = @reason)
+  AND took_us >= @min_took_us
+  AND NOT (@only_counted::boolean AND is_free)
+  AND (@text::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), @text::text) > 0)
 ORDER BY at DESC, request_id DESC LIMIT @max_rows;
 
 -- name: PageOf :many
@@ -47,6 +59,10 @@ WHERE org_id = @org_id AND account_id = @account_id AND at >= @since AND at <= @
   AND (@key_id::text = '' OR key_id = @key_id)
   AND (@source::text = '' OR source = @source)
   AND status BETWEEN @status_from AND @status_to
+  AND (@reason::text = '' OR reason = @reason)
+  AND took_us >= @min_took_us
+  AND NOT (@only_counted::boolean AND is_free)
+  AND (@text::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), @text::text) > 0)
 ORDER BY at DESC, request_id DESC LIMIT @max_rows;
 
 -- name: Get :one

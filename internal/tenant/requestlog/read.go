@@ -30,6 +30,14 @@ type Filter struct {
 	Operation string
 	Problem   string
 	Source    Source
+	// Reason is the limit that refused the request.
+	Reason string
+	// Text is part of the operation, the problem, its reason, the id of the request or the platform's code, in any case.
+	Text string
+	// MinTook is the shortest duration.
+	MinTook time.Duration
+	// Counted selects requests that counted as usage.
+	Counted bool
 	// StatusFrom and StatusTo are the lowest and the highest status, both inclusive. StatusTo 0 means no upper bound.
 	StatusFrom, StatusTo int
 	// Since is inclusive, Until exclusive.

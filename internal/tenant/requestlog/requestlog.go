@@ -40,11 +40,15 @@ type Entry struct {
 	Reason string
 	// Fields are the fields that the problem names.
 	Fields Fields
+	// Members are the other members of the problem.
+	Members Members
 	// UpstreamCode is the platform's own error code, a number or a text; empty for none.
 	UpstreamCode string
 	// In and Out are the sizes of the request body and the response body, in bytes.
 	In, Out          int64
 	Replayed, DryRun bool
+	// Free means that the request did not count as usage.
+	Free bool
 	// Source defaults to SourceAPI.
 	Source Source
 }

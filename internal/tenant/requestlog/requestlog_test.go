@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 		Org: owner, At: noon.Add(123456789 * time.Nanosecond), Request: "mine:1_a.b-c", Key: id.New[id.Key](), Account: id.New[id.Account](),
 		Operation: "messages.send", Verb: "POST", Status: 502, Took: 1234567 * time.Microsecond, Upstream: 1234 * time.Millisecond,
 		Problem: "upstream/error", Retryable: true, UpstreamCode: "-7", In: math.MaxInt64, Out: 1 << 40, Replayed: true, DryRun: true,
-		Source: requestlog.SourceCLI, Reason: "org_rpm", Fields: "enum /scopes/0\nrequired query/x",
+		Source: requestlog.SourceCLI, Reason: "org_rpm", Fields: "enum /scopes/0\nrequired query/x", Members: `{"limit":30}`, Free: true,
 	}
 	empty := requestlog.Entry{Org: owner, At: noon, Request: "x"}
 	quick := requestlog.Entry{Org: owner, At: noon, Request: "y", Upstream: time.Nanosecond, UpstreamCode: "ValidationError"}
@@ -60,6 +61,10 @@ func mixed(owner id.Org, n int) (entries []requestlog.Entry, accounts []id.Accou
 		outcome := outcomes[i%len(outcomes)]
 		e.Status, e.Problem = outcome.status, outcome.problem
 		e.Account, e.Key, e.Operation = accounts[(i/2)%len(accounts)], keys[(i/5)%len(keys)], operations[(i/7)%len(operations)]
+		e.Took, e.Free = time.Duration(1+i%13)*time.Millisecond, i%3 == 0
+		if e.Status == 429 {
+			e.Reason = []string{"org_rpm", "account_write_rpm"}[i%2]
+		}
 		e.Source = []requestlog.Source{requestlog.SourceAPI, requestlog.SourceDashboard, requestlog.SourceCLI}[(i/11)%3]
 		entries = append(entries, e)
 	}
@@ -71,6 +76,8 @@ func matches(e requestlog.Entry, r requestlog.Reader, f requestlog.Filter) bool 
 	return (r.Accounts == nil || slices.Contains(r.Accounts, e.Account)) &&
 		(f.Account == "" || e.Account == f.Account) && (f.Key == "" || e.Key == f.Key) && (f.Operation == "" || e.Operation == f.Operation) &&
 		(f.Problem == "" || e.Problem == f.Problem) && (f.Source == "" || e.Source == f.Source) && (f.StatusTo == 0 || e.Status >= f.StatusFrom && e.Status <= f.StatusTo) &&
+		(f.Reason == "" || e.Reason == f.Reason) && e.Took >= f.MinTook && (!f.Counted || !e.Free) &&
+		strings.Contains(strings.ToLower(e.Operation+" "+e.Problem+" "+e.Reason+" "+string(e.Request)), strings.ToLower(f.Text)) &&
 		!e.At.Before(f.Since) && (f.Until.IsZero() || e.At.Before(f.Until))
 }
 
@@ -101,6 +108,11 @@ func TestFiltersSelectMatchingRequests(t *testing.T) {
 		func(f *requestlog.Filter) { f.StatusFrom, f.StatusTo = 304, 304 },
 		func(f *requestlog.Filter) { f.Source = requestlog.SourceAPI },
 		func(f *requestlog.Filter) { f.Source = requestlog.SourceDashboard },
+		func(f *requestlog.Filter) { f.Reason = "org_rpm" },
+		func(f *requestlog.Filter) { f.Text = "Write_RPM" },
+		func(f *requestlog.Filter) { f.Text = "no%such_text" },
+		func(f *requestlog.Filter) { f.MinTook = 9 * time.Millisecond },
+		func(f *requestlog.Filter) { f.Counted = true },
 		func(f *requestlog.Filter) { f.Since = noon.Add(-50 * time.Hour) },
 		func(f *requestlog.Filter) { f.Until = noon.Add(-20 * time.Hour) },
 	}

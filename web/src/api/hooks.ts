@@ -21,7 +21,10 @@ export const keys = {
   event: (id: string) => ['event', id] as const,
   webhook: (account: string) => ['webhook', account] as const,
   webhooks: (q: object) => ['webhooks', q] as const,
-  deliveries: (account: string, q: object) => ['deliveries', account, q] as const,
+  endpoints: ['endpoints'] as const,
+  endpoint: (id: string) => ['endpoint', id] as const,
+  /** `of` is an account or an endpoint. */
+  deliveries: (of: string, q: object) => ['deliveries', of, q] as const,
   attempts: (q: object) => ['attempts', q] as const,
   attempt: (id: string) => ['attempt', id] as const,
   keys: ['keys'] as const,
@@ -60,26 +63,58 @@ export function useStatus() {
   })
 }
 
-/** Calls by outcome over the last `hours`, per hour, or per day above three days. */
-export function useSeries(hours: number, account?: string) {
-  const by = hours > 72 ? 'day' : 'hour'
+/** Selects the calls of a series; at most one member may be set. */
+export interface SeriesFilter {
+  accountId?: string
+  keyId?: string
+  method?: string
+  platform?: string
+}
+
+/** The length of a point of a series: a minute up to six hours, an hour up to a week, and then a day. */
+export function stepOf(hours: number): { by: 'minute' | 'hour' | 'day'; ms: number } {
+  if (hours <= 6) return { by: 'minute', ms: 60_000 }
+  return hours <= 168 ? { by: 'hour', ms: 3_600_000 } : { by: 'day', ms: 86_400_000 }
+}
+
+/** Calls and events over the last `hours`, or over the same time before (`before`). */
+export function useSeries(
+  hours: number,
+  { before = false, enabled = true, filter = {} }: { before?: boolean; enabled?: boolean; filter?: SeriesFilter } = {},
+) {
   return useQuery({
-    queryKey: keys.series({ hours, account }),
+    queryKey: keys.series({ hours, before, ...filter }),
     queryFn: ({ signal }) => {
-      const until = new Date()
-      const since = new Date(until.getTime() - hours * 3_600_000)
+      const { by, ms } = stepOf(hours)
+      // The current point counts as one of them. Days and hours are in UTC, as on the server.
+      const last = Math.floor(Date.now() / ms) * ms + ms - (before ? hours * 3_600_000 : 0)
       return api.get('/v1/usage/series', {
         query: {
-          since: since.toISOString(),
-          until: until.toISOString(),
+          since: new Date(last - hours * 3_600_000).toISOString(),
+          until: new Date(last).toISOString(),
           by,
-          ...(account ? { accountId: account } : {}),
+          ...filter,
         },
         signal,
       })
     },
+    enabled,
     refetchInterval: 60_000,
     staleTime: 30_000,
+  })
+}
+
+/** How many creators got how far from a link to a connected account. */
+export function useFunnel(hours: number) {
+  return useQuery({
+    queryKey: ['funnel', hours],
+    queryFn: ({ signal }) =>
+      api.get('/v1/connect/funnel', {
+        query: { since: new Date(Date.now() - hours * 3_600_000).toISOString() },
+        signal,
+      }),
+    staleTime: 30_000,
+    refetchInterval: 60_000,
   })
 }
 

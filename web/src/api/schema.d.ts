@@ -2221,6 +2221,7 @@ export interface components {
             endpoint: components["schemas"]["EndpointBody"];
         };
         EndpointReplay: {
+            events: number;
             id: string;
         };
         EndpointsOutputBody: {
@@ -2637,12 +2638,16 @@ export interface components {
             dryRun: boolean;
             durationMs: number;
             errors: components["schemas"]["LogField"][];
+            extensions: {
+                [key: string]: unknown;
+            };
             http: string;
             keyId: string;
             method: string;
             reason: string | null;
             replayed: boolean;
             requestId: string;
+            resetAt: string | null;
             retryable: boolean | null;
             /** @enum {string} */
             source: "api" | "dashboard" | "cli";
@@ -2913,6 +2918,7 @@ export interface components {
         };
         ReplayEndpointInputBody: {
             accountIds?: string[];
+            dryRun?: boolean;
             events?: string[];
             fromTime: string;
             toTime?: string;
@@ -2921,6 +2927,7 @@ export interface components {
             replay: components["schemas"]["EndpointReplay"];
         };
         ReplayInputBody: {
+            dryRun?: boolean;
             events?: string[];
             fromId?: string;
             fromTime?: string;
@@ -3235,6 +3242,11 @@ export interface components {
             etag: string;
             number: number;
         };
+        UrlCount: {
+            attention: number;
+            url: string;
+            webhooks: number;
+        };
         UsageBody: {
             rateLimits: components["schemas"]["RateLimitsBody"];
             usage: components["schemas"]["PeriodBody"];
@@ -3298,6 +3310,7 @@ export interface components {
         WebhooksBody: {
             counts: components["schemas"]["WebhookCounts"];
             nextCursor: string | null;
+            urls?: components["schemas"]["UrlCount"][];
             webhooks: components["schemas"]["ListedWebhook"][];
         };
         WindowBody: {
@@ -5003,6 +5016,10 @@ export interface operations {
                 code?: string;
                 keyId?: string;
                 source?: "api" | "dashboard" | "cli";
+                reason?: string;
+                q?: string;
+                minDurationMs?: number;
+                counted?: boolean;
                 since?: string;
                 until?: string;
                 limit?: number;
@@ -6227,8 +6244,11 @@ export interface operations {
         parameters: {
             query?: {
                 state?: "failing" | "healthy" | "paused" | "disabled" | "lagging" | "attention";
+                q?: string;
+                url?: string;
                 limit?: number;
                 cursor?: string;
+                urls?: boolean;
             };
             header?: never;
             path?: never;

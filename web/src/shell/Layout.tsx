@@ -12,10 +12,9 @@ import {
   Settings as SettingsIcon,
   Sun,
 } from 'lucide-react'
-import { useErrors, useStatus, useUsage } from '@/api/hooks'
 import { setUTC, useUTC } from '@/lib/clock'
 import { cx } from '@/lib/cx'
-import { isWebLink, number } from '@/lib/format'
+import { isWebLink, number, plural } from '@/lib/format'
 import { recall, remember } from '@/lib/storage'
 import { setTheme, useTheme } from '@/lib/theme'
 import { Dot } from '@/ui/Badge'
@@ -25,6 +24,7 @@ import { Sheet } from '@/ui/Dialog'
 import { Menu, MenuItem, MenuLabel, MenuLine } from '@/ui/Menu'
 import { Boundary } from '@/ui/States'
 import { toast, Toaster } from '@/ui/Toast'
+import { useAttention } from './attention'
 import { DeletionBanner } from './Deletion'
 import { DialogsProvider, useDialogs } from './dialogs'
 import { nav, type NavItem } from './nav'
@@ -187,11 +187,12 @@ function GoKey({ item }: { item: NavItem }) {
 
 function Sidebar() {
   const { org } = useSession()
-  const usage = useUsage(undefined, 60_000)
-  const errors = useErrors()
-  const counts: Record<string, number | undefined> = {
-    '/accounts': usage.data?.usage.accounts.connected,
-    '/errors': errors.data?.errors?.length || undefined,
+  const attention = useAttention()
+  // One meaning for every count: how much needs attention.
+  const counts: Record<string, number> = {
+    '/': attention.total,
+    '/accounts': attention.accounts,
+    '/webhooks': attention.receivers,
   }
   return (
     <>
@@ -228,7 +229,12 @@ function NavLink({ item, count }: { item: NavItem; count: number | undefined }) 
     <>
       <Icon className="size-4 shrink-0" aria-hidden />
       <span className="truncate">{item.label}</span>
-      {count !== undefined ? <span className="ml-auto text-xs">{number(count)}</span> : null}
+      {count ? (
+        <span className="ml-auto rounded-full bg-bad-soft px-1.5 text-xs font-medium text-bad-text">
+          {number(count)}
+          <span className="sr-only"> {count === 1 ? 'needs' : 'need'} attention</span>
+        </span>
+      ) : null}
     </>
   )
   if (item.external)
@@ -414,16 +420,26 @@ function signOut() {
 }
 
 function StatusFoot() {
-  const status = useStatus()
-  const data = status.data
+  const attention = useAttention()
+  const data = attention.status.data
   if (!data) return null
+  // A region that is down is in the message of the service.
+  const own = attention.accounts + attention.receivers
   const fine = data.status === 'normal'
   return (
     <div role="status" className="mt-3 rounded-lg bg-subtle px-2.5 py-2 text-xs">
-      <div className="flex items-center gap-2 font-medium">
-        <Dot tone={fine ? 'ok' : 'warn'} />
-        {fine ? 'All systems normal' : data.message || 'Some systems are slow'}
-      </div>
+      {!fine || own === 0 ? (
+        <div className="flex items-center gap-2 font-medium">
+          <Dot tone={fine ? 'ok' : 'warn'} />
+          {fine ? 'All systems normal' : data.message || 'Some systems are slow'}
+        </div>
+      ) : null}
+      {own > 0 ? (
+        <Link to="/" className="flex items-center gap-2 font-medium hover:underline">
+          <Dot tone="bad" />
+          {plural(own, 'needs', 'need')} attention
+        </Link>
+      ) : null}
       <div className="mt-0.5 flex flex-wrap gap-x-3 text-mute">
         {data.regions.map((r) => (
           <span key={r.region}>

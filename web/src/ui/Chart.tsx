@@ -61,22 +61,28 @@ export interface Series {
   name: string
   /** A CSS colour; the tokens are var(--accent), var(--warn), var(--bad), var(--ok), var(--info), var(--mute). */
   color: string
-  values: number[]
+  /** Null where there is no value: a line has a gap there. */
+  values: (number | null)[]
+  /** Bars are stacked. A line is drawn above them. */
+  shape?: 'bar' | 'line'
+  dashed?: boolean
 }
 
-export interface BarsProps {
+export interface ChartProps {
   /** What the chart shows, for screen readers and the table. */
   label: string
-  /** The start of each bar. */
+  /** The start of each point. */
   times: (string | number | Date)[]
   series: Series[]
-  /** The height of the bars in px; with `fill`, the minimum height. */
+  /** The height of the plot in px; with `fill`, the minimum height. */
   height?: number
   fill?: boolean
   /** Formats a value in the tooltip and the table. */
   format?: (n: number) => string
   /** A horizontal line, such as a limit. */
   mark?: { value: number; label: string }
+  /** Formats the ticks of the axis. */
+  axis?: (n: number) => string
   onPick?: (index: number) => void
   foot?: ReactNode
 }
@@ -93,7 +99,43 @@ function nice(max: number): number[] {
 }
 
 /** Stacked bars over time, with tooltips, arrow keys and a table view. */
-export function Bars({ label, times, series, height = 220, fill, format = number, mark, onPick, foot }: BarsProps) {
+export function Bars(props: ChartProps) {
+  return <Chart {...props} shape="bar" />
+}
+
+/** Lines over time, with the same tooltips, keys and table view. */
+export function Lines(props: ChartProps) {
+  return <Chart {...props} shape="line" />
+}
+
+/** The path of a line; a point between two gaps becomes a short stroke. */
+export function linePath(values: readonly (number | null)[], top: number): string {
+  let path = ''
+  values.forEach((v, i) => {
+    if (v === null) return
+    const x = i + 0.5
+    const y = +(top - v).toFixed(4)
+    const before = values[i - 1] ?? null
+    const after = values[i + 1] ?? null
+    if (before === null && after === null) path += `M${x - 0.3} ${y}H${x + 0.3}`
+    else path += `${before === null ? 'M' : 'L'}${x} ${y}`
+  })
+  return path
+}
+
+function Chart({
+  label,
+  times,
+  series,
+  height = 220,
+  fill,
+  format = number,
+  axis = compact,
+  mark,
+  onPick,
+  foot,
+  shape,
+}: ChartProps & { shape: 'bar' | 'line' }) {
   const utc = useUTC()
   const id = useId()
   const [at, setAt] = useState<number | null>(null)
@@ -101,11 +143,23 @@ export function Bars({ label, times, series, height = 220, fill, format = number
   const box = useRef<HTMLDivElement>(null)
   const dates = useMemo(() => times.map((t) => new Date(t)), [times])
   const n = dates.length
-  const totals = useMemo(
-    () => dates.map((_, i) => series.reduce((sum, s) => sum + (s.values[i] ?? 0), 0)),
-    [dates, series],
+  const bars = useMemo(() => series.filter((s) => (s.shape ?? shape) === 'bar'), [series, shape])
+  const lines = useMemo(() => series.filter((s) => (s.shape ?? shape) === 'line'), [series, shape])
+  const most = useMemo(
+    () =>
+      dates.reduce(
+        (max, _, i) =>
+          Math.max(
+            max,
+            bars.reduce((sum, s) => sum + (s.values[i] ?? 0), 0),
+            ...lines.map((s) => s.values[i] ?? 0),
+          ),
+        0,
+      ),
+    [dates, bars, lines],
   )
-  const ticks = nice(Math.max(...totals, mark?.value ?? 0, 0))
+  const show = (v: number | null | undefined) => (v === null || v === undefined ? '–' : format(v))
+  const ticks = nice(Math.max(most, mark?.value ?? 0))
   const top = ticks[ticks.length - 1] ?? 1
   const span = n > 1 ? (dates[n - 1]?.getTime() ?? 0) - (dates[0]?.getTime() ?? 0) : 0
   const every = Math.max(1, Math.ceil(n / 6))
@@ -126,7 +180,7 @@ export function Bars({ label, times, series, height = 220, fill, format = number
     e.preventDefault()
   }
   const say = (i: number) =>
-    `${dates[i] ? exact(dates[i], utc) : ''}: ${series.map((s) => `${s.name} ${format(s.values[i] ?? 0)}`).join(', ')}`
+    `${dates[i] ? exact(dates[i], utc) : ''}: ${series.map((s) => `${s.name} ${show(s.values[i])}`).join(', ')}`
 
   return (
     <figure aria-labelledby={id} className={cx('flex min-w-0 flex-col', fill && 'h-full')}>
@@ -162,7 +216,7 @@ export function Bars({ label, times, series, height = 220, fill, format = number
                   </th>
                   {series.map((s) => (
                     <td key={s.name} className="px-3 py-1 text-right font-mono">
-                      {format(s.values[i] ?? 0)}
+                      {show(s.values[i])}
                     </td>
                   ))}
                 </tr>
@@ -172,14 +226,14 @@ export function Bars({ label, times, series, height = 220, fill, format = number
         </div>
       ) : (
         <div className="grid flex-1 grid-cols-[auto_minmax(0,1fr)] grid-rows-[minmax(0,1fr)_auto] gap-x-2 pt-3">
-          <div className="relative w-8 text-right text-[11px] text-mute" style={{ minHeight: height }} aria-hidden>
+          <div className="relative w-9 text-right text-[11px] text-mute" style={{ minHeight: height }} aria-hidden>
             {ticks.map((t) => (
               <span
                 key={t}
                 className="absolute right-0 leading-none"
                 style={{ bottom: `calc(${(t / top) * 100}% - 0.5em)` }}
               >
-                {compact(t)}
+                {axis(t)}
               </span>
             ))}
           </div>
@@ -187,12 +241,12 @@ export function Bars({ label, times, series, height = 220, fill, format = number
             ref={box}
             tabIndex={0}
             role="slider"
-            aria-label={`${label}. Use the arrow keys to read the bars.`}
+            aria-label={`${label}. Use the arrow keys to read the values.`}
             aria-valuemin={0}
             aria-valuemax={Math.max(0, n - 1)}
             aria-valuenow={at ?? 0}
-            aria-valuetext={at === null ? `${n} bars` : say(at)}
-            className="relative rounded"
+            aria-valuetext={at === null ? `${n} points` : say(at)}
+            className={cx('relative rounded', onPick && at !== null && 'cursor-pointer')}
             style={{ minHeight: height }}
             onPointerMove={pick}
             onPointerLeave={() => setAt(null)}
@@ -221,7 +275,7 @@ export function Bars({ label, times, series, height = 220, fill, format = number
                 let y = top
                 return (
                   <g key={i} opacity={at === null || at === i ? 1 : 0.5}>
-                    {series.map((s) => {
+                    {bars.map((s) => {
                       const v = s.values[i] ?? 0
                       if (v <= 0) return null
                       y -= v
@@ -230,6 +284,29 @@ export function Bars({ label, times, series, height = 220, fill, format = number
                   </g>
                 )
               })}
+              {lines.map((s) => (
+                <path
+                  key={s.name}
+                  d={linePath(s.values, top)}
+                  fill="none"
+                  stroke={s.color}
+                  strokeWidth="1.75"
+                  strokeLinejoin="round"
+                  strokeLinecap="round"
+                  strokeDasharray={s.dashed ? '4 4' : undefined}
+                  vectorEffect="non-scaling-stroke"
+                />
+              ))}
+              {at !== null && lines.length > 0 ? (
+                <line
+                  x1={at + 0.5}
+                  x2={at + 0.5}
+                  y1={0}
+                  y2={top}
+                  stroke="var(--line-strong)"
+                  vectorEffect="non-scaling-stroke"
+                />
+              ) : null}
               {mark ? (
                 <line
                   x1={0}
@@ -255,7 +332,7 @@ export function Bars({ label, times, series, height = 220, fill, format = number
                   <div key={s.name} className="flex items-center gap-1.5 whitespace-nowrap">
                     <span className="size-2 rounded-full" style={{ background: s.color }} aria-hidden />
                     {s.name}
-                    <span className="ml-auto pl-3 font-mono">{format(s.values[at] ?? 0)}</span>
+                    <span className="ml-auto pl-3 font-mono">{show(s.values[at])}</span>
                   </div>
                 ))}
               </div>

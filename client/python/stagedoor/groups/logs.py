@@ -52,6 +52,11 @@ class LogsGroup(Group):
             key_id: Only requests of this API key.
             source: Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli:
                 our command line.
+            reason: Only requests that this limit refused, for example org_rpm.
+            q: Only requests with this text in the method, the problem, its reason, the id or the platform's code, in
+                upper or lower case.
+            min_duration_ms: Only requests that took at least this long.
+            counted: true: only requests that count as usage, which GET /v1/usage/series counts.
             since: Only requests that started at this time or later.
             until: Only requests that started before this time.
             limit: The maximum number of requests. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000.

@@ -163,6 +163,7 @@ class WebhookEndpointsGroup(Group):
 
         Arguments:
             account_ids: Only events of these accounts. Default: all that the endpoint gets.
+            dry_run: Only count the events. Nothing is sent.
             events: Only these events, in the same form as in the endpoint. Default: those of the endpoint.
             from_time (required): The start of the period.
             to_time: The end of the period. Default: now.

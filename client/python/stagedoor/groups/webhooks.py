@@ -117,8 +117,12 @@ class WebhooksGroup(Group):
         Arguments:
             state: Only webhooks in this state. lagging: healthy, with a backlog of events. attention stands for
                 failing, disabled and lagging.
+            q: Only webhooks with this text in their URL, or in the label, name or id of their account. At most 1,000
+                accounts are considered.
+            url: Only webhooks with exactly this URL.
             limit: The maximum number of webhooks.
             cursor: nextCursor of the previous page.
+            urls: Count the webhooks by URL as well.
         """
         return self._get("/v1/webhooks", params, options=options)
 
@@ -163,8 +167,9 @@ class WebhooksGroup(Group):
     ) -> DeliveryPage:
         """List deliveries of events.
 
-        Every attempt to deliver these events of any account, newest first. Tests and ephemeral events are not stored
-        and have no deliveries here. A key that is limited to accounts sees only their deliveries.
+        Every attempt to deliver these events to the webhook of their account and to endpoints, newest first. Tests
+        and ephemeral events are not stored and have no deliveries here. A key that is limited to accounts sees only
+        their deliveries.
 
         Needs the scope `webhooks:read`.
 
@@ -219,6 +224,7 @@ class WebhooksGroup(Group):
         Needs the scope `webhooks:write`.
 
         Arguments:
+            dry_run: Only find the range. Nothing is sent.
             events: Only these events, in the same form as in the webhook. The webhook's own filter does not apply.
             from_id: The id of the first event. Send this or fromTime.
             from_time: The start of the period. Send this or fromId.

@@ -690,7 +690,9 @@ export interface EndpointDelivery {
 
 /** Events that are sent to an endpoint again. */
 export interface EndpointReplay {
-  /** The value of X-Webhook-Replay in its deliveries. */
+  /** How many events are sent, counted among the first 10,000 of the period. */
+  events: number;
+  /** The value of X-Webhook-Replay in its deliveries; empty after a dry run. */
   id: string;
 }
 
@@ -1302,6 +1304,11 @@ export interface Log {
   durationMs: number;
   /** The fields of the request that the problem pointed at; empty if there are none. Their values are not stored. */
   errors: LogField[];
+  /**
+   * Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
+   * Values of the request and texts are not stored.
+   */
+  extensions: Record<string, unknown>;
   /** The HTTP method. */
   http: string;
   keyId: string;
@@ -1312,6 +1319,11 @@ export interface Log {
   /** Whether the response was that of an earlier request with the same Idempotency-Key. */
   replayed: boolean;
   requestId: string;
+  /**
+   * When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not reset
+   * by itself.
+   */
+  resetAt: string | null;
   /** Whether the problem was retryable; null if there was none. */
   retryable: boolean | null;
   /** api: a program with a key. dashboard: a user of the dashboard. cli: our command line. */
@@ -2076,7 +2088,7 @@ export interface ReplacedKey {
 export interface Replay {
   /** The first event of the range, before the filter. */
   from: string;
-  /** The value of X-Webhook-Replay in its deliveries. */
+  /** The value of X-Webhook-Replay in its deliveries; empty after a dry run. */
   id: string;
   /** The last event of the range. It is before from if the range is empty. */
   to: string;
@@ -2602,6 +2614,16 @@ export interface UploadsGetPartUrlResult {
   expiresAt: string;
 }
 
+/** How many webhooks have the same URL. */
+export interface UrlCount {
+  /** How many of them are failing, disabled or lagging. */
+  attention: number;
+  /** The URL. */
+  url: string;
+  /** How many webhooks have it. */
+  webhooks: number;
+}
+
 /** The limits and their usage. */
 export interface Usage {
   rateLimits: RateLimits;
@@ -2940,6 +2962,10 @@ export interface WebhookPage {
   counts: WebhookCounts;
   /** Null on the last page. */
   nextCursor: string | null;
+  /**
+   * With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the URL.
+   */
+  urls?: UrlCount[];
   /** In the order in which their accounts were first connected. */
   webhooks: ListedWebhook[];
 }

@@ -26,6 +26,10 @@ type logsInput struct {
 	Code    string    `query:"code" maxLength:"64" doc:"Only requests that ended with this problem."`
 	Key     string    `query:"keyId" maxLength:"64" doc:"Only requests of this API key."`
 	Source  string    `query:"source" enum:"api,dashboard,cli" doc:"Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line."`
+	Reason  string    `query:"reason" maxLength:"64" doc:"Only requests that this limit refused, for example org_rpm."`
+	Text    string    `query:"q" maxLength:"128" doc:"Only requests with this text in the method, the problem, its reason, the id or the platform's code, in upper or lower case."`
+	MinMS   int64     `query:"minDurationMs" minimum:"0" maximum:"86400000" doc:"Only requests that took at least this long."`
+	Counted bool      `query:"counted" doc:"true: only requests that count as usage, which GET /v1/usage/series counts."`
 	Since   time.Time `query:"since" doc:"Only requests that started at this time or later."`
 	Until   time.Time `query:"until" doc:"Only requests that started before this time."`
 	Limit   int       `query:"limit" minimum:"1" maximum:"10000" doc:"The maximum number of requests. JSON: up to 100. Default: 50. CSV: up to 10000. Default: 10000."`
@@ -48,26 +52,28 @@ type logOutput struct {
 }
 
 type logBody struct {
-	_            struct{}   `doc:"An API request."`
-	RequestID    string     `json:"requestId"`
-	At           stamp.Time `json:"at" doc:"When the request arrived."`
-	Method       string     `json:"method" doc:"The SDK method, for example messages.send, or the operation of the API, for example listAccounts."`
-	HTTP         string     `json:"http" doc:"The HTTP method."`
-	Status       int        `json:"status"`
-	DurationMS   float64    `json:"durationMs" doc:"Time from the arrival of the request to its response."`
-	UpstreamMS   *float64   `json:"upstreamMs" doc:"The part of it that the platform and the connection to it took; null if the platform was not called."`
-	KeyID        string     `json:"keyId"`
-	Source       string     `json:"source" enum:"api,dashboard,cli" doc:"api: a program with a key. dashboard: a user of the dashboard. cli: our command line."`
-	AccountID    *string    `json:"accountId" doc:"Null if the request concerned none."`
-	Code         *string    `json:"code" doc:"The problem's code; null if there was none."`
-	Reason       *string    `json:"reason" doc:"The limit that refused the request, for example org_rpm; null if none did."`
-	Errors       []logField `json:"errors" doc:"The fields of the request that the problem pointed at; empty if there are none. Their values are not stored."`
-	Retryable    *bool      `json:"retryable" doc:"Whether the problem was retryable; null if there was none."`
-	UpstreamCode any        `json:"upstreamCode" doc:"The platform's own code, an integer or a string; null if it returned none."`
-	BytesIn      int64      `json:"bytesIn" doc:"The size of the request body in bytes."`
-	BytesOut     int64      `json:"bytesOut" doc:"The size of the response body in bytes."`
-	Replayed     bool       `json:"replayed" doc:"Whether the response was that of an earlier request with the same Idempotency-Key."`
-	DryRun       bool       `json:"dryRun"`
+	_            struct{}       `doc:"An API request."`
+	RequestID    string         `json:"requestId"`
+	At           stamp.Time     `json:"at" doc:"When the request arrived."`
+	Method       string         `json:"method" doc:"The SDK method, for example messages.send, or the operation of the API, for example listAccounts."`
+	HTTP         string         `json:"http" doc:"The HTTP method."`
+	Status       int            `json:"status"`
+	DurationMS   float64        `json:"durationMs" doc:"Time from the arrival of the request to its response."`
+	UpstreamMS   *float64       `json:"upstreamMs" doc:"The part of it that the platform and the connection to it took; null if the platform was not called."`
+	KeyID        string         `json:"keyId"`
+	Source       string         `json:"source" enum:"api,dashboard,cli" doc:"api: a program with a key. dashboard: a user of the dashboard. cli: our command line."`
+	AccountID    *string        `json:"accountId" doc:"Null if the request concerned none."`
+	Code         *string        `json:"code" doc:"The problem's code; null if there was none."`
+	Reason       *string        `json:"reason" doc:"The limit that refused the request, for example org_rpm; null if none did."`
+	Members      map[string]any `json:"extensions" doc:"Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none. Values of the request and texts are not stored."`
+	ResetAt      *stamp.Time    `json:"resetAt" doc:"When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not reset by itself."`
+	Errors       []logField     `json:"errors" doc:"The fields of the request that the problem pointed at; empty if there are none. Their values are not stored."`
+	Retryable    *bool          `json:"retryable" doc:"Whether the problem was retryable; null if there was none."`
+	UpstreamCode any            `json:"upstreamCode" doc:"The platform's own code, an integer or a string; null if it returned none."`
+	BytesIn      int64          `json:"bytesIn" doc:"The size of the request body in bytes."`
+	BytesOut     int64          `json:"bytesOut" doc:"The size of the response body in bytes."`
+	Replayed     bool           `json:"replayed" doc:"Whether the response was that of an earlier request with the same Idempotency-Key."`
+	DryRun       bool           `json:"dryRun"`
 }
 
 type logField struct {
@@ -179,7 +185,7 @@ func (a reads) listLogs(w http.ResponseWriter, r *http.Request, in *logsInput) e
 // writeCSV writes requests as CSV. It reads them page by page, so that no query holds the log for long.
 func (a reads) writeCSV(w http.ResponseWriter, r *http.Request, in *logsInput, f requestlog.Filter, after requestlog.Position) error {
 	out := csvexport.New(w, "requests", "at", "requestId", "method", "http", "status", "durationMs", "upstreamMs", "accountId", "keyId", "source", "code", "reason",
-		"upstreamCode", "bytesIn", "bytesOut", "replayed", "dryRun", "errors")
+		"upstreamCode", "bytesIn", "bytesOut", "replayed", "dryRun", "errors", "extensions", "resetAt")
 	left := cmp.Or(in.Limit, csvexport.MaxRows)
 	for left > 0 {
 		entries, next, err := a.Page(r.Context(), logReader(r.Context()), f, after, min(left, csvPage))
@@ -213,6 +219,7 @@ func cells(e *requestlog.Entry) []string {
 	return []string{
 		csvexport.Time(&b.At), b.RequestID, b.Method, b.HTTP, strconv.Itoa(b.Status), number(b.DurationMS), upstream, csvexport.Text(b.AccountID), b.KeyID, b.Source,
 		csvexport.Text(b.Code), csvexport.Text(b.Reason), csvexport.Text(endpoint.NilIfEmpty(e.UpstreamCode)), strconv.FormatInt(b.BytesIn, 10), strconv.FormatInt(b.BytesOut, 10), strconv.FormatBool(b.Replayed), strconv.FormatBool(b.DryRun), strings.Join(wrong, "; "),
+		string(e.Members), csvexport.Time(b.ResetAt),
 	}
 }
 
@@ -265,7 +272,10 @@ func logReader(ctx context.Context) requestlog.Reader {
 // filter checks what huma cannot check.
 func (in *logsInput) filter() (requestlog.Filter, requestlog.Position, error) {
 	bad := problem.InvalidRequest.New("A query parameter is invalid.")
-	f := requestlog.Filter{Operation: in.Method, Problem: in.Code, Source: requestlog.Source(in.Source), Since: in.Since, Until: in.Until}
+	f := requestlog.Filter{
+		Operation: in.Method, Problem: in.Code, Source: requestlog.Source(in.Source), Since: in.Since, Until: in.Until,
+		Reason: in.Reason, Text: in.Text, MinTook: time.Duration(in.MinMS) * time.Millisecond, Counted: in.Counted,
+	}
 	var (
 		after requestlog.Position
 		err   error
@@ -282,6 +292,9 @@ func (in *logsInput) filter() (requestlog.Filter, requestlog.Position, error) {
 	}
 	if !endpoint.IsName(in.Method) {
 		bad.At("query/method", "format", "must be an SDK method such as messages.send, or an operation such as listAccounts")
+	}
+	if !endpoint.IsName(in.Reason) {
+		bad.At("query/reason", "format", "must be the name of a limit, such as org_rpm")
 	}
 	if _, ok := problem.Lookup(in.Code); in.Code != "" && !ok {
 		bad.At("query/code", "enum", "must be the code of a problem, from GET /problems")
@@ -331,6 +344,11 @@ func viewLog(e *requestlog.Entry) logBody {
 	}
 	for _, f := range e.Fields.All() {
 		body.Errors = append(body.Errors, logField{Pointer: f.Pointer, Code: f.Code})
+	}
+	body.Members = e.Members.All()
+	if wait := e.Members.RetryAfter(); wait > 0 && e.Reason != "" {
+		at := stamp.Time(e.At.Add(e.Took + time.Duration(wait)*time.Second))
+		body.ResetAt = &at
 	}
 	body.UpstreamCode = problem.UpstreamCode(e.UpstreamCode)
 	return body

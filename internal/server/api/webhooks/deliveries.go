@@ -69,6 +69,7 @@ type replayInput struct {
 		ToTime     *time.Time `json:"toTime,omitempty" doc:"The end of the period. Default: now."`
 		Events     []string   `json:"events,omitempty" maxItems:"64" doc:"Only these events, in the same form as in the webhook. The webhook's own filter does not apply."`
 		OnlyFailed bool       `json:"onlyFailed,omitempty" doc:"Only events that were never delivered successfully."`
+		DryRun     bool       `json:"dryRun,omitempty" doc:"Only find the range. Nothing is sent."`
 	}
 }
 
@@ -80,7 +81,7 @@ type replayOutput struct {
 
 type replayBody struct {
 	_    struct{} `doc:"A range of events that is resent."`
-	ID   string   `json:"id" doc:"The value of X-Webhook-Replay in its deliveries."`
+	ID   string   `json:"id" doc:"The value of X-Webhook-Replay in its deliveries; empty after a dry run."`
 	From string   `json:"from" doc:"The first event of the range, before the filter."`
 	To   string   `json:"to" doc:"The last event of the range. It is before from if the range is empty."`
 }
@@ -199,7 +200,7 @@ func (a hooks) replay(ctx context.Context, at id.Account, in *replayInput) (*rep
 }
 
 func (in *replayInput) parse() (webhook.Range, error) {
-	r := webhook.Range{Events: in.Body.Events, OnlyFailed: in.Body.OnlyFailed}
+	r := webhook.Range{Events: in.Body.Events, OnlyFailed: in.Body.OnlyFailed, DryRun: in.Body.DryRun}
 	bad := problem.ValidationFailed.New("The range to replay is invalid.")
 	switch {
 	case (in.Body.FromID == nil) == (in.Body.FromTime == nil):

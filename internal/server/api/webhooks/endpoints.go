@@ -149,6 +149,7 @@ type replayEndpointInput struct {
 		ToTime     *time.Time `json:"toTime,omitempty" doc:"The end of the period. Default: now."`
 		AccountIDs []string   `json:"accountIds,omitempty" minItems:"1" maxItems:"1000" doc:"Only events of these accounts. Default: all that the endpoint gets."`
 		Events     []string   `json:"events,omitempty" minItems:"1" maxItems:"64" doc:"Only these events, in the same form as in the endpoint. Default: those of the endpoint."`
+		DryRun     bool       `json:"dryRun,omitempty" doc:"Only count the events. Nothing is sent."`
 	}
 }
 
@@ -159,8 +160,9 @@ type replayEndpointOutput struct {
 }
 
 type endpointReplay struct {
-	_  struct{} `doc:"Events that are sent to an endpoint again."`
-	ID string   `json:"id" doc:"The value of X-Webhook-Replay in its deliveries."`
+	_      struct{} `doc:"Events that are sent to an endpoint again."`
+	ID     string   `json:"id" doc:"The value of X-Webhook-Replay in its deliveries; empty after a dry run."`
+	Events int64    `json:"events" doc:"How many events are sent, counted among the first 10,000 of the period."`
 }
 
 type endpointDeliveriesInput struct {
@@ -370,7 +372,7 @@ func (a endpoints) replay(ctx context.Context, in *replayEndpointInput) (*replay
 	if err != nil {
 		return nil, err
 	}
-	r := webhook.EndpointRange{FromTime: in.Body.FromTime, Events: in.Body.Events}
+	r := webhook.EndpointRange{FromTime: in.Body.FromTime, Events: in.Body.Events, DryRun: in.Body.DryRun}
 	if len(accounts) > 0 {
 		r.Accounts = accounts
 	}
@@ -384,11 +386,12 @@ func (a endpoints) replay(ctx context.Context, in *replayEndpointInput) (*replay
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	out := &replayEndpointOutput{}
-	out.Body.Replay.ID, err = a.ReplayEndpoint(ctx, endpoint.By(ctx), endpointReader(ctx), parseEndpoint(in.ID), r)
+	started, err := a.ReplayEndpoint(ctx, endpoint.By(ctx), endpointReader(ctx), parseEndpoint(in.ID), r)
 	if err != nil {
 		return nil, err
 	}
+	out := &replayEndpointOutput{}
+	out.Body.Replay.ID, out.Body.Replay.Events = started.ID, started.Events
 	return out, nil
 }
 

@@ -16,8 +16,11 @@ import (
 
 type hooksInput struct {
 	State  string `query:"state" enum:"failing,healthy,paused,disabled,lagging,attention" doc:"Only webhooks in this state. lagging: healthy, with a backlog of events. attention stands for failing, disabled and lagging."`
+	Query  string `query:"q" maxLength:"200" doc:"Only webhooks with this text in their URL, or in the label, name or id of their account. At most 1,000 accounts are considered."`
+	URL    string `query:"url" maxLength:"2048" doc:"Only webhooks with exactly this URL."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"The maximum number of webhooks."`
 	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the previous page."`
+	ByURL  bool   `query:"urls" doc:"Count the webhooks by URL as well."`
 }
 
 type hooksOutput struct{ Body webhooksBody }
@@ -26,7 +29,20 @@ type webhooksBody struct {
 	Webhooks   []listedWebhook `json:"webhooks" doc:"In the order in which their accounts were first connected."`
 	NextCursor *string         `json:"nextCursor" doc:"Null on the last page."`
 	Counts     webhookCounts   `json:"counts" doc:"The number of webhooks in each state. The filter does not apply to it."`
+	URLs       []urlCount      `json:"urls,omitempty" doc:"With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the URL."`
 }
+
+type urlCount struct {
+	_         struct{} `doc:"How many webhooks have the same URL."`
+	URL       string   `json:"url" doc:"The URL."`
+	Webhooks  int      `json:"webhooks" doc:"How many webhooks have it."`
+	Attention int      `json:"attention" doc:"How many of them are failing, disabled or lagging."`
+}
+
+const (
+	// listedURLs is how many URLs are counted, and namedAccounts how many accounts a search considers.
+	listedURLs, namedAccounts = 100, 1000
+)
 
 type webhookCounts struct {
 	_         struct{} `doc:"The number of webhooks in each state."`
@@ -66,7 +82,7 @@ func listRoutes(t *endpoint.Table, a hooks) {
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "listEventDeliveries", Method: http.MethodGet, Path: "/v1/deliveries", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "List deliveries of events", Description: "Every attempt to deliver these events of any account, newest first. Tests and ephemeral events are not stored and have no deliveries here. " +
+		Summary: "List deliveries of events", Description: "Every attempt to deliver these events to the webhook of their account and to endpoints, newest first. Tests and ephemeral events are not stored and have no deliveries here. " +
 			"A key that is limited to accounts sees only their deliveries.",
 	}, a.ofEvents)
 	endpoint.Typed(t, endpoint.Operation{
@@ -91,7 +107,17 @@ func (a hooks) all(ctx context.Context, in *hooksInput) (*hooksOutput, error) {
 		}
 	}
 	r := reader(ctx)
-	found, next, err := a.List(ctx, r, webhook.State(in.State), after, in.Limit)
+	f := webhook.ListFilter{State: webhook.State(in.State), URL: in.URL, Query: in.Query}
+	if in.Query != "" {
+		named := account.Filter{Query: in.Query, Among: r.Accounts, Limit: namedAccounts}
+		if err := a.accounts.List(ctx, r.Org, named, func(one account.Account) error {
+			f.Named = append(f.Named, one.ID)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	found, next, err := a.List(ctx, r, f, after, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +130,15 @@ func (a hooks) all(ctx context.Context, in *hooksInput) (*hooksOutput, error) {
 		out.Body.Webhooks = append(out.Body.Webhooks, listedWebhook{
 			AccountID: string(found[i].Account), Label: found[i].Label, HookBody: viewHook(&found[i].Webhook),
 		})
+	}
+	if in.ByURL {
+		urls, err := a.CountByURL(ctx, r, in.Query, listedURLs)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range urls {
+			out.Body.URLs = append(out.Body.URLs, urlCount{URL: one.URL, Webhooks: one.Webhooks, Attention: one.Attention})
+		}
 	}
 	out.Body.Counts, err = a.counts(ctx, r)
 	return out, err

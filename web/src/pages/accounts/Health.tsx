@@ -286,7 +286,7 @@ function reasonIn(e: Event): string | null {
 }
 
 function CallsChart({ account: a }: { account: Account }) {
-  const series = useSeries(24, a.id)
+  const series = useSeries(24, { filter: { accountId: a.id } })
   return (
     <Card title="Calls" hint="Last 24 hours, by outcome">
       <Query query={series} what="the calls">

@@ -1,14 +1,11 @@
 import { useState } from 'react'
 import { Link } from '@tanstack/react-router'
-import { useQuery } from '@tanstack/react-query'
 import { Link2, Plus } from 'lucide-react'
-import { call } from '@/api/client'
 import type { Attempt, ConnectSession, Funnel, FunnelMethod } from '@/api/types'
-import { keys, useEvents, usePages } from '@/api/hooks'
+import { keys, useEvents, useFunnel, usePages } from '@/api/hooks'
 import { useQueryClient } from '@tanstack/react-query'
-import { cx } from '@/lib/cx'
 import { useFilters, useTyped } from '@/lib/filters'
-import { number, percent, plural } from '@/lib/format'
+import { number } from '@/lib/format'
 import { useDialogs } from '@/shell/dialogs'
 import { useWhyNot } from '@/shell/session'
 import {
@@ -35,6 +32,7 @@ import {
 } from '@/ui'
 import { AttemptState } from './Flow'
 import { Preview } from './Preview'
+import { Steps } from './Steps'
 import { creatorReads, failureWord, kindWord } from './words'
 
 /** The connect page: the funnel, attempts and links. */
@@ -91,16 +89,7 @@ export default function Connect() {
 // --- funnel --------------------------------------------------------------------
 
 function FunnelCard({ hours, onHours }: { hours: number; onHours: (h: string) => void }) {
-  const query = useQuery({
-    queryKey: ['funnel', hours],
-    queryFn: ({ signal }) =>
-      call<Funnel>('GET', '/v1/connect/funnel', {
-        query: { since: new Date(Date.now() - hours * 3_600_000).toISOString() },
-        signal,
-      }),
-    staleTime: 30_000,
-    refetchInterval: 60_000,
-  })
+  const query = useFunnel(hours)
   return (
     <div className="grid gap-3 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
       <Card
@@ -119,7 +108,12 @@ function FunnelCard({ hours, onHours }: { hours: number; onHours: (h: string) =>
         }
       >
         <Query query={query} what="the funnel" skeleton={<FunnelSkeleton />}>
-          {(d) => <Steps d={d} />}
+          {(d) => (
+            <>
+              <Steps d={d} />
+              {d.opened > 0 ? <ByMethod ways={d.byMethod} /> : null}
+            </>
+          )}
         </Query>
       </Card>
       <Card title="Why attempts failed" hint="Most frequent first">
@@ -138,50 +132,6 @@ function FunnelSkeleton() {
         <Skeleton key={w} className="h-6" />
       ))}
     </div>
-  )
-}
-
-function Steps({ d }: { d: Funnel }) {
-  const steps: [string, number, string][] = [
-    ['Opened', d.opened, 'opened a page where they can connect'],
-    ['Credentials', d.credentials, 'entered credentials or a session, or requested a QR code'],
-    ['Challenge', d.challenge, 'were asked for a code, a selfie or their phone; some creators are not'],
-    ['Connected', d.connected, 'connected an account'],
-  ]
-  const top = Math.max(d.opened, 1)
-  if (d.opened === 0)
-    return (
-      <Empty title="No visits in this period" className="!py-8">
-        Send a creator a link, or connect an account here.
-      </Empty>
-    )
-  return (
-    <>
-      <ol className="space-y-2.5">
-        {steps.map(([name, n, what], i) => (
-          <li key={name}>
-            <div className="flex flex-wrap items-baseline justify-between gap-x-3">
-              <span title={what}>{name}</span>
-              <span className="text-xs text-mute">
-                <span className="font-mono text-fg">{number(n)}</span>
-                {i > 0 ? ` · ${percent(n / top, 0)}` : ''}
-              </span>
-            </div>
-            <div className="mt-1 h-2 overflow-hidden rounded-full bg-subtle" aria-hidden>
-              <div
-                className={cx('h-full rounded-full', i === 3 ? 'bg-ok' : i === 2 ? 'bg-info' : 'bg-accent')}
-                style={{ width: `${Math.min(100, (n / top) * 100)}%` }}
-              />
-            </div>
-          </li>
-        ))}
-      </ol>
-      <p className="mt-3 text-xs text-mute">
-        {d.linksMade !== undefined ? `${plural(d.linksMade, 'link')} created · ` : ''}
-        {number(d.failed)} failed permanently
-      </p>
-      <ByMethod ways={d.byMethod} />
-    </>
   )
 }
 

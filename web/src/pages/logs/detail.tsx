@@ -25,8 +25,9 @@ import {
   Time,
 } from '@/ui'
 import { ProblemDoc, useProblemPage } from '@/ui/ProblemDoc'
-import { sourceOf, useKeyNames } from './index'
-import { fieldsOf, limitOf, problemOf } from './problem'
+import { useKeyNames } from '@/shell/keyNames'
+import { sourceOf } from './index'
+import { fieldsOf, limitOf, membersOf, problemOf, usedOf } from './problem'
 
 /** One request: the page of a pasted req_ id. */
 export default function LogPage() {
@@ -94,6 +95,8 @@ function Body({ l }: { l: Log }) {
   const place = useAccountPlaces()(l.accountId)
   const keyNames = useKeyNames()
   const limit = limitOf(l)
+  const used = usedOf(l)
+  const members = membersOf(l)
   const wrong = fieldsOf(l)
   const facts: [ReactNode, ReactNode][] = [
     ['Status', <Status key="s" status={l.status} />],
@@ -144,10 +147,27 @@ function Body({ l }: { l: Log }) {
             'Limit reached',
             <span key="l">
               {limit} <span className="font-mono text-xs text-mute">{l.reason}</span>
+              {used ? <span className="block text-mute">{used}</span> : null}
             </span>,
           ],
+          ...(l.resetAt
+            ? [
+                [
+                  'Limit reset',
+                  <span key="r">
+                    <Time at={l.resetAt} as="exact" /> <span className="text-mute">at the latest</span>
+                  </span>,
+                ],
+              ]
+            : []),
         ] as [ReactNode, ReactNode][])
       : []),
+    ...members.map(([name, value]): [ReactNode, ReactNode] => [
+      name,
+      <span key={name} className="font-mono text-xs break-all">
+        {value}
+      </span>,
+    ]),
     ...(wrong.length
       ? ([
           [
@@ -188,6 +208,11 @@ function Body({ l }: { l: Log }) {
         {l.code ? (
           <ButtonLink size="sm" to="/logs" search={{ code: l.code, source: 'all' }}>
             All {l.code} errors
+          </ButtonLink>
+        ) : null}
+        {l.reason ? (
+          <ButtonLink size="sm" to="/logs" search={{ reason: l.reason, source: 'all' }}>
+            All calls that this limit refused
           </ButtonLink>
         ) : null}
       </div>

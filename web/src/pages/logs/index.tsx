@@ -1,14 +1,13 @@
 import { Link, useNavigate } from '@tanstack/react-router'
-import { useQuery } from '@tanstack/react-query'
-import { Download, RotateCw } from 'lucide-react'
-import { api, download } from '@/api/client'
+import { Download, RotateCw, X } from 'lucide-react'
+import { download } from '@/api/client'
 import { keys, usePages } from '@/api/hooks'
 import { useAccountNames, useAccountPlaces } from '@/api/names'
 import type { Log } from '@/api/types'
 import { useFilters, useTyped } from '@/lib/filters'
 import { millis, shortId } from '@/lib/format'
 import { snippets } from '@/lib/snippets'
-import { useCan } from '@/shell/session'
+import { useKeyNames } from '@/shell/keyNames'
 import { AccountPicker } from '@/ui/AccountPicker'
 import {
   Badge,
@@ -23,34 +22,45 @@ import {
   PageHead,
   PlacedAccount,
   Query,
+  SavedViews,
   SearchInput,
   Segments,
   Select,
   Status,
   Table,
   Time,
+  TimeRange,
   toast,
   type Column,
 } from '@/ui'
-
-const spans: [string, string][] = [
-  ['', 'Any time'],
-  ['1', 'Last hour'],
-  ['24', 'Last 24 h'],
-  ['168', 'Last 7 days'],
-]
+import { reasonWords } from '../usage/limits'
 
 /** The calls to the API, from keys, the dashboard and the command line. */
 export default function Logs() {
-  const f = useFilters({ status: '', source: '', account: '', method: '', code: '', key: '', hours: '', since: '' })
+  const f = useFilters({
+    status: '',
+    source: '',
+    account: '',
+    method: '',
+    code: '',
+    reason: '',
+    key: '',
+    q: '',
+    slow: '',
+    counted: '',
+    hours: '',
+    since: '',
+    until: '',
+  })
   const v = f.values
   const navigate = useNavigate()
   const name = useAccountNames()
   const place = useAccountPlaces()
   const [method, setMethod] = useTyped(v.method, (m) => f.set({ method: m.trim() }))
+  const [text, setText] = useTyped(v.q, (q) => f.set({ q: q.trim() }))
   const [code, setCode] = useTyped(v.code, (c) => f.set({ code: c.trim() }))
-  // The dashboard makes many calls itself. They are hidden by default, unless a code, key or method is filtered for.
-  const source = v.source || (v.code || v.key || v.method ? 'all' : 'api')
+  // The dashboard makes many calls itself. They are hidden by default, unless a text, code, key or method is filtered for.
+  const source = v.source || (v.code || v.key || v.method || v.q ? 'all' : 'api')
   const since =
     v.since ||
     (v.hours ? new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(v.hours) * 3_600_000).toISOString() : '')
@@ -60,9 +70,21 @@ export default function Logs() {
     accountId: v.account,
     method: v.method,
     code: v.code,
+    reason: v.reason,
     keyId: v.key,
+    q: v.q,
+    minDurationMs: v.slow,
+    counted: v.counted ? 'true' : '',
     since,
+    until: v.until,
   }
+  const set = Object.fromEntries(Object.entries(v).filter(([, value]) => value !== ''))
+  // What other pages link to, and no field above the list shows.
+  const more = [
+    ...(v.reason ? [{ name: 'reason', text: `Refused by ${reasonWords[v.reason] ?? v.reason}` }] : []),
+    ...(v.slow ? [{ name: 'slow', text: `At least ${millis(Number(v.slow))}` }] : []),
+    ...(v.counted ? [{ name: 'counted', text: 'Counts as usage' }] : []),
+  ]
   const list = usePages(
     keys.logs({ ...query, since: v.since || v.hours }),
     '/v1/logs',
@@ -130,9 +152,14 @@ export default function Logs() {
     <>
       <PageHead
         title="API logs"
-        hint="Calls, callers and results. Request and response bodies are never stored."
+        hint="Calls, callers and results. Bodies are never stored."
         actions={
           <>
+            <SavedViews
+              page="logs"
+              current={set}
+              onOpen={(filters) => void navigate({ to: '/logs', search: filters as never, resetScroll: false })}
+            />
             <Button
               icon={<RotateCw className="size-4" aria-hidden />}
               busy={list.isRefetching && !list.isFetchingNextPage}
@@ -172,7 +199,14 @@ export default function Logs() {
               />
             </span>
           </div>
-          <div className="grid grid-cols-2 gap-2 lg:grid-cols-5">
+          <SearchInput
+            label="Search methods, problems, limits and request ids"
+            className="w-full"
+            maxLength={128}
+            value={text}
+            onChange={setText}
+          />
+          <div className="grid grid-cols-2 gap-2 lg:grid-cols-4">
             <AccountPicker
               label="Account"
               none="All accounts"
@@ -182,19 +216,24 @@ export default function Logs() {
             <SearchInput label="Method" value={method} onChange={setMethod} />
             <SearchInput label="Problem" value={code} onChange={setCode} />
             <KeySelect value={v.key} names={keyNames} onChange={(key) => f.set({ key })} />
-            <Select
-              aria-label="Time"
-              className="w-full max-lg:col-span-2"
-              value={v.since ? 'since' : v.hours}
-              onChange={(e) => f.set({ hours: e.target.value === 'since' ? '' : e.target.value, since: '' })}
-            >
-              {spans.map(([value, label]) => (
-                <option key={value} value={value}>
-                  {label}
-                </option>
-              ))}
-              {v.since ? <option value="since">Since {v.since.slice(0, 16).replace('T', ' ')}</option> : null}
-            </Select>
+          </div>
+          <div className="flex flex-wrap items-center gap-2">
+            <TimeRange
+              value={{ hours: v.hours, since: v.since, until: v.until }}
+              onChange={(next) => f.set({ ...next })}
+            />
+            {more.map((m) => (
+              <button
+                key={m.name}
+                type="button"
+                className="inline-flex h-7 items-center gap-1 rounded-full bg-accent-soft px-2.5 text-xs font-medium text-accent-text"
+                onClick={() => f.set({ [m.name]: '' })}
+              >
+                {m.text}
+                <X className="size-3.5" aria-hidden />
+                <span className="sr-only">Remove this filter</span>
+              </button>
+            ))}
           </div>
         </div>
         <Query query={list} what="the logs">
@@ -233,19 +272,6 @@ export default function Logs() {
 /** api, dashboard or cli; api for older entries, which have no source. */
 export function sourceOf(l: Log): string {
   return (l as Log & { source?: string }).source ?? 'api'
-}
-
-/** Labels of the org's keys; empty if the role may not see them. */
-export function useKeyNames(): ReadonlyMap<string, string> {
-  const may = useCan('me:read')
-  const list = useQuery({
-    queryKey: keys.keys,
-    queryFn: ({ signal }) => api.get('/v1/me/keys', { signal }),
-    staleTime: 300_000,
-    enabled: may,
-    retry: false,
-  })
-  return new Map((list.data?.keys ?? []).map((k) => [k.id, k.label || shortId(k.id)]))
 }
 
 function KeySelect({

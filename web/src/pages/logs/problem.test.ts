@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Log } from '@/api/types'
-import { fieldsOf, limitOf, problemOf } from './problem'
+import { fieldsOf, limitOf, membersOf, problemOf, usedOf } from './problem'
 
 const log = (more: Partial<Log>): Log => ({
   requestId: 'req_1',
@@ -15,6 +15,8 @@ const log = (more: Partial<Log>): Log => ({
   accountId: null,
   code: 'quota-exceeded',
   reason: null,
+  extensions: {},
+  resetAt: null,
   retryable: true,
   upstreamCode: null,
   errors: [],
@@ -37,6 +39,21 @@ describe('what the log keeps of a problem', () => {
     })
     expect(limitOf(log({ reason: 'a_new_limit' }))).toBe('A new limit')
     expect(limitOf(log({}))).toBeNull()
+  })
+  it('says how much of the limit was used, and the other members', () => {
+    const l = log({ reason: 'org_rpm', extensions: { limit: 1200, current: 1201, retryAfterSec: 21, plan: 'growth' } })
+    expect(usedOf(l)).toBe('1,201 of 1,200')
+    expect(usedOf(log({ extensions: { limit: 30 } }))).toBe('30')
+    expect(usedOf(log({}))).toBeNull()
+    expect(membersOf(l)).toEqual([['Plan', 'growth']])
+    expect(problemOf(l, 'quota-exceeded', 'https://a.test')).toMatchObject({ limit: 1200, retryAfterSec: 21 })
+    expect(
+      membersOf(log({ extensions: { missingScope: 'me:write', heldScopes: ['me:read', 'usage:read'], limit: 3 } })),
+    ).toEqual([
+      ['Missing scope', 'me:write'],
+      ['Held scopes', 'me:read, usage:read'],
+      ['Limit', '3'],
+    ])
   })
   it('lists the invalid fields', () => {
     const l = log({

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { accountsOf, deliveryOf, troubleOf } from './figures'
+import { needsAttention } from '@/shell/attention'
+import { accountsOf, deliveryOf, endpointTrouble, isYoung, troubleOf } from './figures'
 
 const totals = (delivered: number | null, deliveryFailed: number | null) => ({
   calls: 0,
@@ -9,9 +10,11 @@ const totals = (delivered: number | null, deliveryFailed: number | null) => ({
   failed: 0,
   p50Ms: null,
   p95Ms: null,
+  p99Ms: null,
   eventsReceived: 0,
   delivered,
   deliveryFailed,
+  slowestDeliveryMs: null,
 })
 
 describe('events delivered', () => {
@@ -49,7 +52,7 @@ describe('webhooks that need attention', () => {
       state: 'failing',
       reason: 'Receiver returned 503 · 1,680 events waiting',
     })
-    expect(of({ lastError: 'timeout', backlog: 1 })).toEqual({ state: 'failing', reason: 'Timeout · 1 event waiting' })
+    expect(of({ lastError: 'timeout', backlog: 1 })).toEqual({ state: 'failing', reason: 'No response within 10 s · 1 event waiting' })
     expect(of({ state: 'disabled', laneState: 'disabled', lastStatus: 410 }, 'gone')).toEqual({
       state: 'disabled',
       reason: 'Receiver returned 410',
@@ -62,5 +65,43 @@ describe('webhooks that need attention', () => {
       state: 'lagging',
       reason: 'Falling behind · 40 events waiting',
     })
+  })
+})
+
+describe('endpoints that need attention', () => {
+  const endpoint = (
+    health: Partial<Parameters<typeof endpointTrouble>[0]['health']>,
+    disabledReason: 'paused' | 'gone' | 'failing' | null = null,
+  ) => ({
+    disabledReason,
+    health: { state: 'healthy', lastStatus: 200, lastError: null, backlog: 0, accountsBehind: 0, ...health } as never,
+  })
+  it('are those that fail, were disabled, or do not keep up for some accounts', () => {
+    expect(needsAttention(endpoint({}))).toBe(false)
+    expect(needsAttention(endpoint({ backlog: 12 }))).toBe(false)
+    expect(needsAttention(endpoint({ state: 'failing' }))).toBe(true)
+    expect(needsAttention(endpoint({ accountsBehind: 1 }))).toBe(true)
+    expect(needsAttention(endpoint({ state: 'disabled' }, 'gone'))).toBe(true)
+    expect(needsAttention(endpoint({ state: 'paused', accountsBehind: 3 }, 'paused'))).toBe(false)
+  })
+  it('say why', () => {
+    expect(endpointTrouble(endpoint({ state: 'failing', lastStatus: 502, backlog: 120 }))).toEqual({
+      state: 'failing',
+      reason: 'Receiver returned 502 · 120 events waiting',
+    })
+    expect(endpointTrouble(endpoint({ accountsBehind: 2, backlog: 7 }))).toEqual({
+      state: 'lagging',
+      reason: 'Falling behind for 2 accounts · 7 events waiting',
+    })
+    expect(endpointTrouble(endpoint({ state: 'disabled' }, 'failing')).reason).toBe('Failed for 72 hours')
+  })
+})
+
+describe('the first day', () => {
+  const points = (...calls: number[]) => calls.map((n) => ({ calls: n, eventsReceived: 0 }) as never)
+  it('has everything in the last two points', () => {
+    expect(isYoung(points(0, 0, 0, 3, 9))).toBe(true)
+    expect(isYoung(points(0, 1, 0, 3, 9))).toBe(false)
+    expect(isYoung(points(0, 0, 0, 0, 0))).toBe(false)
   })
 })

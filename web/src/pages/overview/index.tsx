@@ -1,23 +1,21 @@
 import type { ReactNode } from 'react'
 import { Link } from '@tanstack/react-router'
-import { useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query'
-import { ArrowRight, Circle, CircleCheck, Plus } from 'lucide-react'
-import { call } from '@/api/client'
-import type { Account, Usage, UsageSeries, WebhookList } from '@/api/types'
-import { keys, useErrors, useEvents, useLiveAccounts, useSeries, useUsage } from '@/api/hooks'
+import { useQueryClient, type UseQueryResult } from '@tanstack/react-query'
+import { Circle, CircleCheck, Plus } from 'lucide-react'
+import type { Usage, UsageSeries } from '@/api/types'
+import { stepOf, useErrors, useEvents, useLiveAccounts, useSeries, useUsage } from '@/api/hooks'
 import { useUTC } from '@/lib/clock'
 import { cx } from '@/lib/cx'
 import { useFilters } from '@/lib/filters'
-import { millis, number, percent, plural, shortId } from '@/lib/format'
-import { outcomes } from '@/lib/outcomes'
+import { duration, millis, number, percent, plural } from '@/lib/format'
+import { useAttention } from '@/shell/attention'
 import { useDialogs } from '@/shell/dialogs'
-import { useCan, useSession, useWhyNot } from '@/shell/session'
+import { useSession, useWhyNot } from '@/shell/session'
 import {
-  Bars,
   Boundary,
   Button,
-  ButtonLink,
   Card,
+  Checkbox,
   Empty,
   PageHead,
   Query,
@@ -25,16 +23,19 @@ import {
   Skeleton,
   SkeletonRows,
   Spark,
-  State,
   Time,
   WindowMeter,
 } from '@/ui'
-import { nameOf, reasonOf } from '../accounts/reasons'
 import { Guide } from '../start/Guide'
 import { useSetup } from '../start/setup'
-import { accountsOf, deliveryOf, troubleOf } from './figures'
+import { Attention } from './Attention'
+import { Calls, Connects, Events, Lag, Latency } from './Charts'
+import { Filter, seriesFilter, type Selection } from './Filter'
+import { accountsOf, deliveryOf, isYoung } from './figures'
 
 const ranges: Record<string, [number, string, string]> = {
+  '1h': [1, 'Last hour', 'vs the hour before'],
+  '6h': [6, 'Last 6 hours', 'vs 6 hours before'],
   '24h': [24, 'Last 24 hours', 'vs yesterday'],
   '7d': [168, 'Last 7 days', 'vs last week'],
   '30d': [720, 'Last 30 days', 'vs last month'],
@@ -42,14 +43,32 @@ const ranges: Record<string, [number, string, string]> = {
 
 export default function Overview() {
   const { org } = useSession()
-  const f = useFilters({ range: '24h' })
+  const f = useFilters({ range: '', by: '', of: '', compare: '' })
   const utc = useUTC()
   const setup = useSetup()
+  // What is wrong comes before the charts.
+  const attention = useAttention()
   const { connect } = useDialogs()
   const why = useWhyNot('accounts:write', 'connect accounts')
+  const client = useQueryClient()
   useLiveAccounts()
-  const [hours, title, versus] = ranges[f.values.range] ?? ranges['24h']!
-  const series = useSeries(hours)
+  useEvents((batch) => {
+    if (!batch.some((e) => e.event.startsWith('webhook.'))) return
+    for (const key of ['webhooks', 'endpoints']) void client.invalidateQueries({ queryKey: [key] })
+  })
+  // On the first day, the last hour by minute says more than one bar.
+  const day = useSeries(24, { enabled: f.values.range === '' })
+  const range = f.values.range || (day.data && isYoung(day.data.series) ? '1h' : '24h')
+  const [hours, title, versus] = ranges[range] ?? ranges['24h']!
+  const step = stepOf(hours)
+  const filter = seriesFilter(f.values)
+  const filtered = Object.keys(filter).length > 0
+  const all = useSeries(hours)
+  const some = useSeries(hours, { filter, enabled: filtered })
+  const calls = filtered ? some : all
+  const compare = f.values.compare === '1'
+  const callsBefore = useSeries(hours, { before: true, filter, enabled: compare })
+  const allBefore = useSeries(hours, { before: true, enabled: compare })
 
   if (setup.fresh) {
     return (
@@ -59,73 +78,77 @@ export default function Overview() {
       </div>
     )
   }
+  const search =
+    f.values.by === 'platform' && f.values.of
+      ? null
+      : (since: string, until: string) => logsOf(f.values, { since, until })
+  const troubles = (
+    <div className="grid items-start gap-3 lg:grid-cols-2">
+      <Boundary what="the accounts">
+        <Attention />
+      </Boundary>
+      <Boundary what="the errors">
+        <RecentErrors hours={hours} />
+      </Boundary>
+    </div>
+  )
   return (
     <>
       <PageHead
         title="Overview"
         hint={`${title} · ${org.environment === 'sandbox' ? 'Sandbox' : 'Live'} · times in ${utc ? 'UTC' : 'local time'}`}
         actions={
-          <>
-            <Select aria-label="Period" value={f.values.range} onChange={(e) => f.set({ range: e.target.value })}>
-              {Object.entries(ranges).map(([value, [, label]]) => (
-                <option key={value} value={value}>
-                  {label}
-                </option>
-              ))}
-            </Select>
-            <Button
-              variant="primary"
-              icon={<Plus className="size-4" aria-hidden />}
-              why={why}
-              onClick={() => connect()}
-            >
-              Connect account
-            </Button>
-          </>
+          <Button variant="primary" icon={<Plus className="size-4" aria-hidden />} why={why} onClick={() => connect()}>
+            Connect account
+          </Button>
         }
       />
       <div className="space-y-3">
-        <Stats data={series.data} pending={series.isPending} versus={versus} usage={setup.usage} />
+        <div role="group" aria-label="Filters" className="flex flex-wrap items-center gap-2">
+          <Select aria-label="Period" value={range} onChange={(e) => f.set({ range: e.target.value })}>
+            {Object.entries(ranges).map(([value, [, label]]) => (
+              <option key={value} value={value}>
+                {label}
+              </option>
+            ))}
+          </Select>
+          <Filter value={f.values} onChange={(next) => f.set({ ...next })} />
+          <Checkbox
+            label="Compare with the period before"
+            checked={compare}
+            onChange={(e) => f.set({ compare: e.target.checked ? '1' : '' })}
+          />
+        </div>
+        <Stats all={all} calls={calls} versus={versus} usage={setup.usage} search={search} />
+        {attention.total > 0 ? troubles : null}
         <div className="grid gap-3 lg:grid-cols-[minmax(0,1fr)_340px]">
-          <Card
-            title="API calls"
-            hint={`${hours > 72 ? 'Per day' : 'Per hour'}, by outcome`}
-            actions={
-              <ButtonLink size="sm" variant="ghost" to="/logs">
-                Open logs <ArrowRight className="size-4" aria-hidden />
-              </ButtonLink>
-            }
-          >
-            <Boundary what="the chart">
-              <Query query={series} what="the calls" skeleton={<Skeleton className="h-56 w-full" />}>
-                {({ series: s }) => (
-                  <Bars
-                    label="API calls by outcome"
-                    fill
-                    height={240}
-                    times={s.map((p) => p.at)}
-                    series={outcomes(s)}
-                  />
-                )}
-              </Query>
-            </Boundary>
-          </Card>
+          <Calls now={calls} earlier={compare ? callsBefore.data : undefined} step={step} search={search} />
           <div className="grid content-start gap-3 sm:max-lg:grid-cols-[repeat(auto-fit,minmax(240px,1fr))]">
             {setup.done < 4 && setup.usage.data ? <Finish /> : null}
             <Limits />
           </div>
         </div>
-        <div className="grid gap-3 lg:grid-cols-2">
-          <Boundary what="the accounts">
-            <Attention usageQuery={setup.usage} />
-          </Boundary>
-          <Boundary what="the errors">
-            <RecentErrors hours={hours} />
-          </Boundary>
+        {attention.total === 0 ? troubles : null}
+        <div className="grid items-start gap-3 lg:grid-cols-2">
+          <Latency now={calls} earlier={compare ? callsBefore.data : undefined} />
+          <Events now={all} earlier={compare ? allBefore.data : undefined} />
+          <Lag now={all} />
+          <Connects hours={hours} />
         </div>
+        {filtered ? (
+          <p className="text-xs text-mute">
+            The filter applies to calls. Events and the connect funnel are those of the whole organisation.
+          </p>
+        ) : null}
       </div>
     </>
   )
+}
+
+// The filter of the logs that has exactly the calls of a figure: those that count as usage, from all sources.
+function logsOf({ by, of }: Selection, more: Record<string, string>): Record<string, string> {
+  const name = { key: 'key', method: 'method', account: 'account' }[by]
+  return { source: 'all', counted: '1', ...(name && of ? { [name]: of } : {}), ...more }
 }
 
 function change(now: number, before: number | undefined): number | null {
@@ -133,27 +156,40 @@ function change(now: number, before: number | undefined): number | null {
 }
 
 function Stats({
-  data,
-  pending,
+  all,
+  calls: query,
   versus,
-  usage: query,
+  usage: usageQuery,
+  search,
 }: {
-  data: UsageSeries | undefined
-  pending: boolean
+  all: UseQueryResult<UsageSeries>
+  calls: UseQueryResult<UsageSeries>
   versus: string
   usage: UseQueryResult<Usage>
+  search: ((since: string, until: string) => Record<string, string>) | null
 }) {
-  const usage = query.data
+  const { webhooks, endpoints } = useAttention()
+  const usage = usageQuery.data
+  const data = query.data
   const t = data?.totals
   const p = data?.previous
   const s = data?.series ?? []
   const calls = t && change(t.calls, p?.calls)
   const slower = t?.p95Ms != null && p?.p95Ms != null ? t.p95Ms - p.p95Ms : null
-  const events = data ? deliveryOf(data) : null
+  const events = all.data ? deliveryOf(all.data) : null
+  const lag = all.data?.deliveryLagSec ?? 0
   const accounts = accountsOf(usage?.usage.accounts.byState as Record<string, number> | undefined)
+  const logs = search && data ? search(data.since, data.until) : null
+  const slow = logs && t?.p95Ms != null ? { ...logs, slow: String(Math.floor(t.p95Ms)) } : null
   return (
     <div className="grid grid-cols-2 gap-3 xl:grid-cols-4">
-      <Stat label="API calls" value={t ? number(t.calls) : null} pending={pending} spark={s.map((x) => x.calls)}>
+      <Stat
+        label="API calls"
+        value={t ? number(t.calls) : null}
+        pending={query.isPending}
+        spark={s.map((x) => x.calls)}
+        to={logs ? { to: '/logs', search: logs } : undefined}
+      >
         {calls === null || calls === undefined ? (
           <Note>{p ? 'no earlier calls' : ''}</Note>
         ) : (
@@ -162,7 +198,12 @@ function Stats({
           >{`${calls >= 0 ? '+' : '−'}${percent(Math.abs(calls))} ${versus}`}</Note>
         )}
       </Stat>
-      <Stat label="Connected accounts" value={usage ? number(accounts.connected) : null} pending={query.isPending}>
+      <Stat
+        label="Connected accounts"
+        value={usage ? number(accounts.connected) : null}
+        pending={usageQuery.isPending}
+        to={{ to: '/accounts', search: { state: 'active' } }}
+      >
         {accounts.attention > 0 ? (
           <Link
             to="/accounts"
@@ -178,16 +219,17 @@ function Stats({
       <Stat
         label="Events delivered"
         value={events ? (events.share === null ? '–' : percent(events.share, 3)) : null}
-        pending={pending}
-        spark={s.map((x) => x.delivered ?? 0)}
+        pending={all.isPending}
+        spark={(all.data?.series ?? []).map((x) => x.delivered ?? 0)}
       >
         {events && events.waiting > 0 ? (
           <Link
             to="/webhooks"
-            search={{ state: 'attention' } as never}
+            {...(webhooks > 0 && endpoints.length === 0 ? { search: { state: 'attention' } as never } : {})}
             className="text-xs text-bad-text hover:underline"
           >
             {plural(events.waiting, 'event waiting', 'events waiting')}
+            {lag >= 1 ? ` for ${duration(lag)}` : ''}
           </Link>
         ) : (
           <Note>
@@ -198,8 +240,9 @@ function Stats({
       <Stat
         label="p95 latency"
         value={t ? (t.p95Ms == null ? '–' : millis(t.p95Ms)) : null}
-        pending={pending}
+        pending={query.isPending}
         spark={s.map((x) => x.p95Ms ?? 0)}
+        to={slow ? { to: '/logs', search: slow } : undefined}
       >
         {slower === null ? (
           <Note />
@@ -226,20 +269,30 @@ function Stat({
   value,
   pending,
   spark,
+  to,
   children,
 }: {
   label: string
   value: string | null
   pending: boolean
   spark?: number[]
+  /** The page that lists what the value counts. */
+  to?: { to: string; search: Record<string, string> } | undefined
   children: ReactNode
 }) {
+  const shown = value ?? (pending ? <Skeleton className="h-7 w-24" /> : '–')
   return (
     <div className="card flex gap-3 p-3 sm:p-4">
       <div className="min-w-0 flex-1">
         <div className="text-mute">{label}</div>
         <div className="my-0.5 text-xl leading-7 font-semibold tracking-tight">
-          {value ?? (pending ? <Skeleton className="h-7 w-24" /> : '–')}
+          {to && value !== null ? (
+            <Link to={to.to} search={to.search as never} className="hover:underline" aria-label={`${label}: ${value}`}>
+              {shown}
+            </Link>
+          ) : (
+            shown
+          )}
         </div>
         {value === null ? <Note>{pending ? '' : 'not available'}</Note> : children}
       </div>
@@ -303,185 +356,9 @@ function Limits() {
   )
 }
 
-const most = 5
-
-// Accounts and webhooks that need attention. The accounts are loaded only if there are any.
-function Attention({ usageQuery }: { usageQuery: UseQueryResult<Usage> }) {
-  const usage = usageQuery.data
-  const { link } = useDialogs()
-  const client = useQueryClient()
-  const why = useWhyNot('accounts:write', 'reconnect accounts')
-  const mayHooks = useCan('webhooks:read')
-  const { attention: total } = accountsOf(usage?.usage.accounts.byState as Record<string, number> | undefined)
-  const accounts = useQuery({
-    queryKey: keys.accounts({ attention: total }),
-    queryFn: async ({ signal }) =>
-      (
-        await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', {
-          query: { state: 'attention', limit: most },
-          signal,
-        })
-      ).accounts ?? [],
-    enabled: total > 0,
-  })
-  const hooks = useQuery({
-    queryKey: keys.webhooks({ attention: most }),
-    queryFn: ({ signal }) =>
-      call<WebhookList>('GET', '/v1/webhooks', { query: { state: 'attention', limit: most }, signal }),
-    enabled: mayHooks,
-    refetchInterval: 60_000,
-  })
-  useEvents((batch) => {
-    if (batch.some((e) => e.event.startsWith('webhook.'))) void client.invalidateQueries({ queryKey: ['webhooks'] })
-  })
-  const broken = hooks.data?.counts['attention'] ?? 0
-  const pending = usageQuery.isPending || (mayHooks && hooks.isPending)
-  const hint = pending
-    ? ''
-    : [...(total > 0 ? [plural(total, 'account')] : []), ...(broken > 0 ? [plural(broken, 'webhook')] : [])].join(' · ')
-  if (pending || usageQuery.isError || hooks.isError)
-    return (
-      <Card flush title="Needs attention">
-        <Query
-          query={(usageQuery.data ? hooks : usageQuery) as UseQueryResult<never>}
-          what={usageQuery.data ? 'the webhooks' : 'the accounts'}
-          skeleton={<SkeletonRows rows={3} />}
-        >
-          {() => null}
-        </Query>
-      </Card>
-    )
-  return (
-    <Card flush title="Needs attention" hint={hint || 'Accounts and webhooks with problems'}>
-      {total + broken === 0 ? (
-        <Empty
-          good
-          title={mayHooks ? 'All accounts and webhooks are working' : 'All accounts are working'}
-          className="!py-8"
-        />
-      ) : null}
-      {total > 0 ? (
-        <Query query={accounts} what="the accounts" skeleton={<SkeletonRows rows={Math.min(total, most)} />}>
-          {(rows) => (
-            <ul className="divide-y" aria-label="Accounts that need attention">
-              {rows.map((a) => (
-                <Troubled
-                  key={a.id}
-                  state={a.state}
-                  name={
-                    <Link
-                      to="/accounts/$id"
-                      params={{ id: a.id }}
-                      className="block truncate font-medium hover:underline"
-                    >
-                      {nameOf(a)}
-                    </Link>
-                  }
-                  reason={reasonOf(a) ?? 'No reason given'}
-                  since={a.stateChangedAt}
-                >
-                  {a.state === 'reconnect_required' ? (
-                    <Button size="sm" why={why} onClick={() => link({ accountId: a.id, label: nameOf(a) })}>
-                      Send reconnect link
-                    </Button>
-                  ) : (
-                    <ButtonLink size="sm" to="/accounts/$id" params={{ id: a.id }} aria-label={`Open ${nameOf(a)}`}>
-                      Open
-                    </ButtonLink>
-                  )}
-                </Troubled>
-              ))}
-            </ul>
-          )}
-        </Query>
-      ) : null}
-      {broken > 0 ? (
-        <ul className={cx('divide-y', total > 0 && 'border-t')} aria-label="Webhooks that need attention">
-          {hooks.data?.webhooks.map((w) => {
-            const t = troubleOf(w)
-            const name = w.label || shortId(w.accountId)
-            return (
-              <Troubled
-                key={w.accountId}
-                state={t.state}
-                name={
-                  <Link
-                    to="/webhooks/$account"
-                    params={{ account: w.accountId }}
-                    className="block truncate font-medium hover:underline"
-                  >
-                    Webhook of {name}
-                  </Link>
-                }
-                reason={t.reason}
-                since={w.health.failingSince}
-              >
-                <ButtonLink
-                  size="sm"
-                  to="/webhooks/$account"
-                  params={{ account: w.accountId }}
-                  aria-label={`Open the webhook of ${name}`}
-                >
-                  Open
-                </ButtonLink>
-              </Troubled>
-            )
-          })}
-        </ul>
-      ) : null}
-      {total > most || broken > most ? (
-        <div className="flex flex-wrap gap-x-4 gap-y-1 border-t px-4 py-2 text-xs">
-          {total > most ? (
-            <Link to="/accounts" search={{ state: 'attention' } as never} className="link">
-              All {plural(total, 'account')}
-            </Link>
-          ) : null}
-          {broken > most ? (
-            <Link to="/webhooks" search={{ state: 'attention' } as never} className="link">
-              All {plural(broken, 'webhook')}
-            </Link>
-          ) : null}
-        </div>
-      ) : null}
-    </Card>
-  )
-}
-
-function Troubled({
-  state,
-  name,
-  reason,
-  since,
-  children,
-}: {
-  state: string
-  name: ReactNode
-  reason: string
-  since: string | null
-  children: ReactNode
-}) {
-  return (
-    <li className="flex flex-wrap items-center gap-x-3 gap-y-2 px-4 py-2.5">
-      <State state={state} />
-      <div className="min-w-0 flex-1 basis-40">
-        {name}
-        <div className="text-xs text-mute">
-          {reason}
-          {since ? (
-            <>
-              {' · '}
-              <Time at={since} />
-            </>
-          ) : null}
-        </div>
-      </div>
-      {children}
-    </li>
-  )
-}
-
 function RecentErrors({ hours }: { hours: number }) {
   const errors = useErrors(hours)
+  const since = new Date(errors.dataUpdatedAt - hours * 3_600_000).toISOString()
   return (
     <Card
       flush
@@ -503,10 +380,22 @@ function RecentErrors({ hours }: { hours: number }) {
                 .sort((a, b) => b.count - a.count)
                 .slice(0, 6)
                 .map((e) => (
-                  <li key={e.code + e.method + e.status} className="flex flex-wrap items-baseline gap-x-3 px-4 py-2.5">
+                  <li
+                    key={e.code + (e.reason ?? '') + e.method + e.status}
+                    className="flex flex-wrap items-baseline gap-x-3 px-4 py-2.5"
+                  >
                     <Link
                       to="/logs"
-                      search={{ code: e.code } as never}
+                      search={
+                        {
+                          source: 'all',
+                          code: e.code,
+                          method: e.method,
+                          status: String(e.status),
+                          ...(e.reason ? { reason: e.reason } : {}),
+                          since,
+                        } as never
+                      }
                       className="font-mono text-xs text-bad-text hover:underline"
                     >
                       {e.code}

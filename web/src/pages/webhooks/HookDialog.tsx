@@ -4,16 +4,14 @@ import { api, isProblem } from '@/api/client'
 import { keys, useKinds } from '@/api/hooks'
 import { useAccountPlaces } from '@/api/names'
 import type { Webhook } from '@/api/types'
-import { matchesKinds } from '@/lib/events'
 import { kindsOf } from '@/lib/platforms'
 import { snippets } from '@/lib/snippets'
 import { useWhyNot } from '@/shell/session'
 import { AccountPicker } from '@/ui/AccountPicker'
-import { Button, CodeBlock, Dialog, Field, Input, Notice, Segments, Select, Textarea, toast } from '@/ui'
+import { Button, CodeBlock, Dialog, Field, Input, Notice, Select, toast } from '@/ui'
+import { EventsField } from './EventsField'
 import { eventList } from './hook'
 import { SecretOnce } from './SecretOnce'
-
-const families = ['message*', 'member*', 'subscri*', 'tips', 'post*', 'payout*', 'account.*', 'webhook.*']
 
 /** Adds a webhook to an account, or changes the one it has. */
 export function HookDialog({
@@ -118,70 +116,14 @@ export function HookDialog({
             />
           )}
         </Field>
-        <div>
-          <div className="mb-1 flex flex-wrap items-center gap-3">
-            <span className="font-medium">Events</span>
-            <Segments
-              label="Events"
-              items={[
-                { value: 'all', label: 'All' },
-                { value: 'some', label: 'Only some' },
-              ]}
-              value={which}
-              onChange={setWhich}
-            />
-          </div>
-          {which === 'some' ? (
-            <>
-              <Field
-                label={<span className="sr-only">Event names</span>}
-                hint="Names, wildcards such as message*, and !name to exclude events"
-                error={error?.field('events') ?? (error?.code === 'unknown-event' ? error.detail : undefined)}
-              >
-                {(p) => (
-                  <Textarea
-                    {...p}
-                    mono
-                    rows={3}
-                    spellCheck={false}
-                    placeholder={'message*\ntips\n!messageRead'}
-                    value={events}
-                    onChange={(e) => setEvents(e.target.value)}
-                  />
-                )}
-              </Field>
-              <div className="mt-1.5 flex flex-wrap items-center gap-1 text-xs" role="group" aria-label="Add events">
-                <span className="text-mute">Add:</span>
-                {families
-                  .filter((f) => kinds.some((k) => matchesKinds(f, k)))
-                  .map((k) => (
-                    <button
-                      key={k}
-                      type="button"
-                      disabled={list.includes(k)}
-                      className="rounded-full bg-subtle px-2 py-0.5 font-mono text-soft hover:bg-line hover:text-fg disabled:opacity-60"
-                      onClick={() => setEvents([...list, k].join('\n'))}
-                    >
-                      {k}
-                    </button>
-                  ))}
-                <Select
-                  aria-label="Add one event"
-                  className="w-40"
-                  value=""
-                  onChange={(e) => e.target.value && setEvents([...list, e.target.value].join('\n'))}
-                >
-                  <option value="">One event…</option>
-                  {kinds
-                    .filter((k) => !list.includes(k))
-                    .map((k) => (
-                      <option key={k}>{k}</option>
-                    ))}
-                </Select>
-              </div>
-            </>
-          ) : null}
-        </div>
+        <EventsField
+          some={which === 'some'}
+          onSome={(on) => setWhich(on ? 'some' : 'all')}
+          value={events}
+          onChange={setEvents}
+          kinds={kinds}
+          error={error}
+        />
         <div className="grid gap-3 sm:grid-cols-2">
           <Field
             label="Order"

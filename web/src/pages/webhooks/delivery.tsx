@@ -5,7 +5,8 @@ import { useAccountNames } from '@/api/names'
 import type { Delivery } from '@/api/types'
 import { ButtonLink, Card, Empty, Failed, Id, PageHead, SkeletonRows, State } from '@/ui'
 import { useHook } from './hook'
-import { Inspector } from './Inspector'
+import { EndpointInspector, Inspector } from './Inspector'
+import { endpointName, useEndpoint } from './useEndpoints'
 
 /** One delivery: the page of a pasted whd_ id. */
 export default function DeliveryPage() {
@@ -14,14 +15,11 @@ export default function DeliveryPage() {
   const query = useQuery({
     queryKey: ['deliveries', 'one', id],
     queryFn: async ({ signal }) =>
-      (
-        await call<{ delivery: Delivery & { accountId: string } }>('GET', fill('/v1/deliveries/{id}', { id }), {
-          signal,
-        })
-      ).delivery,
+      (await call<{ delivery: Delivery }>('GET', fill('/v1/deliveries/{id}', { id }), { signal })).delivery,
   })
   const d = query.data
-  const hook = useHook(d?.accountId ?? '')
+  const endpoint = useEndpoint(d?.endpointId ?? '')
+  const hook = useHook(d && !d.endpointId ? d.accountId : '')
   const gone = query.isError && isProblem(query.error) && query.error.notFound
   return (
     <>
@@ -37,7 +35,11 @@ export default function DeliveryPage() {
           )
         }
         back={
-          d ? (
+          d?.endpointId ? (
+            <Link to="/webhooks/endpoints/$id" params={{ id: d.endpointId }} className="link">
+              ← {endpoint.data ? endpointName(endpoint.data) : 'Endpoint'}
+            </Link>
+          ) : d ? (
             <Link to="/webhooks/$account" params={{ account: d.accountId }} className="link">
               ← Webhook of {name(d.accountId)}
             </Link>
@@ -53,7 +55,16 @@ export default function DeliveryPage() {
         {d ? (
           <>
             <h2 className="sr-only">Details</h2>
-            <Inspector delivery={d} account={d.accountId} hook={hook.data} name={name(d.accountId)} />
+            {d.endpointId ? (
+              <EndpointInspector
+                delivery={d}
+                endpoint={d.endpointId}
+                name={d.accountId ? name(d.accountId) : null}
+                nextAttemptAt={endpoint.data?.health.nextAttemptAt}
+              />
+            ) : (
+              <Inspector delivery={d} account={d.accountId} hook={hook.data} name={name(d.accountId)} />
+            )}
           </>
         ) : gone ? (
           <Empty title="Delivery not found" action={<ButtonLink to="/webhooks">Webhooks</ButtonLink>}>

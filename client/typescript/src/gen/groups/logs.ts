@@ -34,6 +34,17 @@ export interface LogsListParams {
    * Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line.
    */
   source?: "api" | "dashboard" | "cli";
+  /** Only requests that this limit refused, for example org_rpm. */
+  reason?: string;
+  /**
+   * Only requests with this text in the method, the problem, its reason, the id or the platform's code, in upper or
+   * lower case.
+   */
+  q?: string;
+  /** Only requests that took at least this long. */
+  minDurationMs?: number;
+  /** true: only requests that count as usage, which GET /v1/usage/series counts. */
+  counted?: boolean;
   /** Only requests that started at this time or later. */
   since?: string;
   /** Only requests that started before this time. */

@@ -59,6 +59,8 @@ export interface WebhookEndpointsListDeliveriesParams {
 export interface WebhookEndpointsReplayParams {
   /** Only events of these accounts. Default: all that the endpoint gets. */
   accountIds?: string[];
+  /** Only count the events. Nothing is sent. */
+  dryRun?: boolean;
   /** Only these events, in the same form as in the endpoint. Default: those of the endpoint. */
   events?: string[];
   /** The start of the period. */

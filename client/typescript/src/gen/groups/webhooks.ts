@@ -63,14 +63,25 @@ export interface WebhooksListParams {
    * lagging.
    */
   state?: "failing" | "healthy" | "paused" | "disabled" | "lagging" | "attention";
+  /**
+   * Only webhooks with this text in their URL, or in the label, name or id of their account. At most 1,000 accounts are
+   * considered.
+   */
+  q?: string;
+  /** Only webhooks with exactly this URL. */
+  url?: string;
   /** The maximum number of webhooks. Default: 50. */
   limit?: number;
   /** nextCursor of the previous page. */
   cursor?: string;
+  /** Count the webhooks by URL as well. */
+  urls?: boolean;
 }
 
 /** The parameters of webhooks.replay. */
 export interface WebhooksReplayParams {
+  /** Only find the range. Nothing is sent. */
+  dryRun?: boolean;
   /** Only these events, in the same form as in the webhook. The webhook's own filter does not apply. */
   events?: string[];
   /** The id of the first event. Send this or fromTime. */
@@ -267,8 +278,9 @@ export class WebhooksGroup {
   /**
    * List deliveries of events.
    *
-   * Every attempt to deliver these events of any account, newest first. Tests and ephemeral events are not stored and
-   * have no deliveries here. A key that is limited to accounts sees only their deliveries.
+   * Every attempt to deliver these events to the webhook of their account and to endpoints, newest first. Tests and
+   * ephemeral events are not stored and have no deliveries here. A key that is limited to accounts sees only their
+   * deliveries.
    *
    * Needs the scope `webhooks:read`.
    */

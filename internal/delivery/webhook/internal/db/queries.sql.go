@@ -398,6 +398,55 @@ func (q *Queries) CountByState(ctx context.Context, arg CountByStateParams) ([]C
 	return items, nil
 }
 
+const countByURL = `-- name: CountByURL :many
+SELECT w.url, count(*) AS webhooks, count(*) FILTER (WHERE l.state = ANY ($1::text[])) AS attention
+FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
+WHERE w.org_id = $2 AND w.deleted_at IS NULL AND ($3::text[] IS NULL OR w.account_id = ANY ($3))
+    AND ($4::text = '' OR position(lower($4) IN lower(w.url)) > 0)
+GROUP BY w.url ORDER BY webhooks DESC, w.url LIMIT $5
+`
+
+type CountByURLParams struct {
+	Attention []string
+	OrgID     id.Org
+	Among     []string
+	Query     string
+	MaxRows   int32
+}
+
+type CountByURLRow struct {
+	Url       string
+	Webhooks  int64
+	Attention int64
+}
+
+// The URLs that most webhooks have.
+func (q *Queries) CountByURL(ctx context.Context, arg CountByURLParams) ([]CountByURLRow, error) {
+	rows, err := q.db.Query(ctx, countByURL,
+		arg.Attention,
+		arg.OrgID,
+		arg.Among,
+		arg.Query,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountByURLRow
+	for rows.Next() {
+		var i CountByURLRow
+		if err := rows.Scan(&i.Url, &i.Webhooks, &i.Attention); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countEndpoints = `-- name: CountEndpoints :one
 SELECT count(*) FROM webhook_endpoint WHERE org_id = $1 AND deleted_at IS NULL
 `
@@ -779,7 +828,7 @@ type DeliveriesOfEventsParams struct {
 	MaxRows  int32
 }
 
-// An event belongs to one account, so the account selects its deliveries.
+// An event belongs to one account, so the account and the endpoints select its deliveries.
 func (q *Queries) DeliveriesOfEvents(ctx context.Context, arg DeliveriesOfEventsParams) ([]WebhookDelivery, error) {
 	rows, err := q.db.Query(ctx, deliveriesOfEvents,
 		arg.OrgID,
@@ -1649,7 +1698,9 @@ SELECT w.account_id
 FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id
 WHERE l.org_id = $1 AND l.account_id > $2 AND l.state = ANY ($3::text[]) AND w.deleted_at IS NULL
     AND ($4::text[] IS NULL OR l.account_id = ANY ($4))
-ORDER BY l.account_id LIMIT $5
+    AND ($5::text = '' OR w.url = $5)
+    AND ($6::text = '' OR position(lower($6) IN lower(w.url)) > 0 OR w.account_id = ANY ($7::text[]))
+ORDER BY l.account_id LIMIT $8
 `
 
 type ListTroubledParams struct {
@@ -1657,6 +1708,9 @@ type ListTroubledParams struct {
 	After   string
 	States  []string
 	Among   []string
+	Url     string
+	Query   string
+	Named   []string
 	MaxRows int32
 }
 
@@ -1667,6 +1721,9 @@ func (q *Queries) ListTroubled(ctx context.Context, arg ListTroubledParams) ([]s
 		arg.After,
 		arg.States,
 		arg.Among,
+		arg.Url,
+		arg.Query,
+		arg.Named,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -1693,7 +1750,9 @@ FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id 
 WHERE w.org_id = $1 AND w.account_id > $2 AND w.deleted_at IS NULL
     AND ($3::text[] IS NULL OR w.account_id = ANY ($3))
     AND ($4::boolean OR coalesce(l.state, '') = ANY ($5::text[]))
-ORDER BY w.account_id LIMIT $6
+    AND ($6::text = '' OR w.url = $6)
+    AND ($7::text = '' OR position(lower($7) IN lower(w.url)) > 0 OR w.account_id = ANY ($8::text[]))
+ORDER BY w.account_id LIMIT $9
 `
 
 type ListWebhooksParams struct {
@@ -1702,6 +1761,9 @@ type ListWebhooksParams struct {
 	Among   []string
 	Every   bool
 	States  []string
+	Url     string
+	Query   string
+	Named   []string
 	MaxRows int32
 }
 
@@ -1713,6 +1775,9 @@ func (q *Queries) ListWebhooks(ctx context.Context, arg ListWebhooksParams) ([]s
 		arg.Among,
 		arg.Every,
 		arg.States,
+		arg.Url,
+		arg.Query,
+		arg.Named,
 		arg.MaxRows,
 	)
 	if err != nil {

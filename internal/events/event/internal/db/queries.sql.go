@@ -971,8 +971,8 @@ func (q *Queries) OrgEventsNaming(ctx context.Context, arg OrgEventsNamingParams
 
 const orgWaiting = `-- name: OrgWaiting :many
 SELECT e.source, e.kind, count(*) AS events, min(e.at)::timestamptz AS first_at FROM (
-    SELECT source, kind, at FROM event WHERE org_id = $1 AND tx >= $2 AND (tx > $2 OR id > $3) AND at >= $4
-    ORDER BY tx, id LIMIT $5
+    SELECT source, kind, at FROM event WHERE org_id = $1 AND tx >= $2 AND (tx > $2 OR id > $3) AND at >= $4 AND at <= $5
+    ORDER BY tx, id LIMIT $6
 ) e
 GROUP BY e.source, e.kind
 `
@@ -982,6 +982,7 @@ type OrgWaitingParams struct {
 	AfterTx int64
 	AfterID id.Event
 	Since   time.Time
+	Until   time.Time
 	MaxRows int32
 }
 
@@ -992,13 +993,14 @@ type OrgWaitingRow struct {
 	FirstAt time.Time
 }
 
-// How many of the first events after a position are of each kind and source, and when the first was stored.
+// How many of the first events after a position, and until a time, are of each kind and source, and when the first was stored.
 func (q *Queries) OrgWaiting(ctx context.Context, arg OrgWaitingParams) ([]OrgWaitingRow, error) {
 	rows, err := q.db.Query(ctx, orgWaiting,
 		arg.OrgID,
 		arg.AfterTx,
 		arg.AfterID,
 		arg.Since,
+		arg.Until,
 		arg.MaxRows,
 	)
 	if err != nil {

@@ -32,4 +32,6 @@ type RequestLog struct {
 	Reason       string
 	Fields       string
 	UpstreamText string
+	Members      string
+	IsFree       bool
 }

@@ -105,7 +105,7 @@ func (q *Queries) Failures(ctx context.Context, arg FailuresParams) ([]FailuresR
 }
 
 const get = `-- name: Get :one
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free FROM request_log
 WHERE org_id = $1 AND request_id = $2 AND at >= $3
   AND ($4::boolean OR account_id = ANY ($5::text[]))
 ORDER BY at DESC LIMIT 1
@@ -151,12 +151,14 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (RequestLog, error) {
 		&i.Reason,
 		&i.Fields,
 		&i.UpstreamText,
+		&i.Members,
+		&i.IsFree,
 	)
 	return i, err
 }
 
 const page = `-- name: Page :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND ($5::boolean OR account_id = ANY ($6::text[]))
@@ -165,7 +167,11 @@ WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND ($9::text = '' OR key_id = $9)
   AND ($10::text = '' OR source = $10)
   AND status BETWEEN $11 AND $12
-ORDER BY at DESC, request_id DESC LIMIT $13
+  AND ($13::text = '' OR reason = $13)
+  AND took_us >= $14
+  AND NOT ($15::boolean AND is_free)
+  AND ($16::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $16::text) > 0)
+ORDER BY at DESC, request_id DESC LIMIT $17
 `
 
 type PageParams struct {
@@ -181,6 +187,10 @@ type PageParams struct {
 	Source        string
 	StatusFrom    int
 	StatusTo      int
+	Reason        string
+	MinTookUs     int64
+	OnlyCounted   bool
+	Text          string
 	MaxRows       int32
 }
 
@@ -198,6 +208,10 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 		arg.Source,
 		arg.StatusFrom,
 		arg.StatusTo,
+		arg.Reason,
+		arg.MinTookUs,
+		arg.OnlyCounted,
+		arg.Text,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -229,6 +243,8 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 			&i.Reason,
 			&i.Fields,
 			&i.UpstreamText,
+			&i.Members,
+			&i.IsFree,
 		); err != nil {
 			return nil, err
 		}
@@ -241,7 +257,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 }
 
 const pageElsewhere = `-- name: PageElsewhere :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND ($5::boolean OR account_id = ANY ($6::text[]))
@@ -250,7 +266,11 @@ WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND ($9::text = '' OR key_id = $9)
   AND source <> 'api' AND source = $10::text
   AND status BETWEEN $11 AND $12
-ORDER BY at DESC, request_id DESC LIMIT $13
+  AND ($13::text = '' OR reason = $13)
+  AND took_us >= $14
+  AND NOT ($15::boolean AND is_free)
+  AND ($16::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $16::text) > 0)
+ORDER BY at DESC, request_id DESC LIMIT $17
 `
 
 type PageElsewhereParams struct {
@@ -266,6 +286,10 @@ type PageElsewhereParams struct {
 	Source        string
 	StatusFrom    int
 	StatusTo      int
+	Reason        string
+	MinTookUs     int64
+	OnlyCounted   bool
+	Text          string
 	MaxRows       int32
 }
 
@@ -284,6 +308,10 @@ func (q *Queries) PageElsewhere(ctx context.Context, arg PageElsewhereParams) ([
 		arg.Source,
 		arg.StatusFrom,
 		arg.StatusTo,
+		arg.Reason,
+		arg.MinTookUs,
+		arg.OnlyCounted,
+		arg.Text,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -315,6 +343,8 @@ func (q *Queries) PageElsewhere(ctx context.Context, arg PageElsewhereParams) ([
 			&i.Reason,
 			&i.Fields,
 			&i.UpstreamText,
+			&i.Members,
+			&i.IsFree,
 		); err != nil {
 			return nil, err
 		}
@@ -327,7 +357,7 @@ func (q *Queries) PageElsewhere(ctx context.Context, arg PageElsewhereParams) ([
 }
 
 const pageFailed = `-- name: PageFailed :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND problem <> ''
@@ -337,7 +367,11 @@ WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND ($9::text = '' OR key_id = $9)
   AND ($10::text = '' OR source = $10)
   AND status BETWEEN $11 AND $12
-ORDER BY at DESC, request_id DESC LIMIT $13
+  AND ($13::text = '' OR reason = $13)
+  AND took_us >= $14
+  AND NOT ($15::boolean AND is_free)
+  AND ($16::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $16::text) > 0)
+ORDER BY at DESC, request_id DESC LIMIT $17
 `
 
 type PageFailedParams struct {
@@ -353,6 +387,10 @@ type PageFailedParams struct {
 	Source        string
 	StatusFrom    int
 	StatusTo      int
+	Reason        string
+	MinTookUs     int64
+	OnlyCounted   bool
+	Text          string
 	MaxRows       int32
 }
 
@@ -371,6 +409,10 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 		arg.Source,
 		arg.StatusFrom,
 		arg.StatusTo,
+		arg.Reason,
+		arg.MinTookUs,
+		arg.OnlyCounted,
+		arg.Text,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -402,6 +444,8 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 			&i.Reason,
 			&i.Fields,
 			&i.UpstreamText,
+			&i.Members,
+			&i.IsFree,
 		); err != nil {
 			return nil, err
 		}
@@ -414,7 +458,7 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 }
 
 const pageOf = `-- name: PageOf :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free FROM request_log
 WHERE org_id = $1 AND account_id = $2 AND at >= $3 AND at <= $4
   AND (at, request_id) < ($4::timestamptz, $5::text)
   AND ($6::text = '' OR operation = $6)
@@ -422,7 +466,11 @@ WHERE org_id = $1 AND account_id = $2 AND at >= $3 AND at <= $4
   AND ($8::text = '' OR key_id = $8)
   AND ($9::text = '' OR source = $9)
   AND status BETWEEN $10 AND $11
-ORDER BY at DESC, request_id DESC LIMIT $12
+  AND ($12::text = '' OR reason = $12)
+  AND took_us >= $13
+  AND NOT ($14::boolean AND is_free)
+  AND ($15::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $15::text) > 0)
+ORDER BY at DESC, request_id DESC LIMIT $16
 `
 
 type PageOfParams struct {
@@ -437,6 +485,10 @@ type PageOfParams struct {
 	Source        string
 	StatusFrom    int
 	StatusTo      int
+	Reason        string
+	MinTookUs     int64
+	OnlyCounted   bool
+	Text          string
 	MaxRows       int32
 }
 
@@ -454,6 +506,10 @@ func (q *Queries) PageOf(ctx context.Context, arg PageOfParams) ([]RequestLog, e
 		arg.Source,
 		arg.StatusFrom,
 		arg.StatusTo,
+		arg.Reason,
+		arg.MinTookUs,
+		arg.OnlyCounted,
+		arg.Text,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -485,6 +541,8 @@ func (q *Queries) PageOf(ctx context.Context, arg PageOfParams) ([]RequestLog, e
 			&i.Reason,
 			&i.Fields,
 			&i.UpstreamText,
+			&i.Members,
+			&i.IsFree,
 		); err != nil {
 			return nil, err
 		}
