@@ -57,11 +57,13 @@ var nav = []group{
 		{file: "events.md", path: "/docs/guides/events", label: "Events"},
 		{file: "webhooks.md", label: "Webhooks"},
 		{file: "errors.md", label: "Errors"},
+		{file: "compatibility.md", label: "Compatibility"},
 		{file: "idempotency.md", label: "Safe retries"},
 		{file: "keys.md", label: "API keys"},
 		{file: "usage.md", label: "Usage"},
 		{file: "logs.md", label: "Request log"},
 		{file: "jobs.md", label: "Jobs"},
+		{file: "notices.md", label: "Notices"},
 		{file: "dashboard.md", label: "Dashboard and teams"},
 	}},
 	{title: "Libraries and tools", entries: []entry{
@@ -194,6 +196,8 @@ var nav = []group{
 		{file: "adr/0045-webhook-endpoints.md"},
 		{file: "adr/0046-device-sign-in.md"},
 		{file: "adr/0047-mail.md"},
+		{file: "adr/0048-openapi-as-a-product.md"},
+		{file: "adr/0049-compatibility.md"},
 		{file: "adr/0050-sdk-jobs.md"},
 	}},
 }

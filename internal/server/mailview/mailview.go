@@ -5,7 +5,7 @@ import "github.com/stagedoor/stagedoor/internal/tenant/mail"
 
 // Mail is what became of an email.
 type Mail struct {
-	_       struct{} `doc:"What became of an email that the service was to send."`
+	_       struct{} `schema:"Mail" doc:"What became of an email that the service was to send."`
 	To      string   `json:"to" doc:"The recipient's address, with most characters hidden."`
 	Status  string   `json:"status" extensible:"queued,not_configured,limited" doc:"queued: the service sends the email within seconds. not_configured: the service has no mail server; send the text yourself. limited: the email is not sent, because the recipient got one about the same within the hour, or because the organisation has sent 200 emails within the hour."`
 	Subject string   `json:"subject" doc:"The subject of the email."`
