@@ -193,5 +193,6 @@ var nav = []group{
 		{file: "adr/0045-webhook-endpoints.md"},
 		{file: "adr/0046-device-sign-in.md"},
 		{file: "adr/0050-sdk-jobs.md"},
+		{file: "adr/0052-figures-of-the-overview.md"},
 	}},
 }

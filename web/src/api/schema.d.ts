@@ -2635,6 +2635,7 @@ export interface components {
             dryRun: boolean;
             durationMs: number;
             errors: components["schemas"]["LogField"][];
+            events: components["schemas"]["LogEvent"][];
             extensions: {
                 [key: string]: unknown;
             };
@@ -2651,6 +2652,11 @@ export interface components {
             status: number;
             upstreamCode: unknown;
             upstreamMs: number | null;
+        };
+        LogEvent: {
+            accountId: string | null;
+            event: string;
+            id: string;
         };
         LogField: {
             code: string;
@@ -5009,6 +5015,7 @@ export interface operations {
                 source?: "api" | "dashboard" | "cli";
                 reason?: string;
                 q?: string;
+                eventId?: string;
                 minDurationMs?: number;
                 counted?: boolean;
                 since?: string;
