@@ -11,8 +11,9 @@ type BundlesService struct{ account *AccountClient }
 
 // BundlesCreateParams holds the parameters of bundles.create.
 type BundlesCreateParams struct {
-	// One of 3, 6, 12.
-	Months  int64 `json:"months"`
+	// The number of months. One of 3, 6, 12.
+	Months int64 `json:"months"`
+	// The discount in percent.
 	Percent int64 `json:"percent"`
 }
 
@@ -23,6 +24,7 @@ func (s *BundlesService) Create(ctx context.Context, params BundlesCreateParams,
 
 // BundlesDeleteParams holds the parameters of bundles.delete.
 type BundlesDeleteParams struct {
+	// The id of the bundle.
 	BundleID string `json:"bundleId"`
 }
 
@@ -33,6 +35,7 @@ func (s *BundlesService) Delete(ctx context.Context, params BundlesDeleteParams,
 
 // BundlesGetParams holds the parameters of bundles.get.
 type BundlesGetParams struct {
+	// The id of the bundle.
 	BundleID string `json:"bundleId"`
 }
 
@@ -48,8 +51,10 @@ func (s *BundlesService) List(ctx context.Context, options ...CallOption) (*Bund
 
 // BundlesUpdateParams holds the parameters of bundles.update.
 type BundlesUpdateParams struct {
+	// The id of the bundle.
 	BundleID string `json:"bundleId"`
-	Percent  int64  `json:"percent"`
+	// The discount in percent.
+	Percent int64 `json:"percent"`
 }
 
 // Update calls bundles.update: change the discount of a bundle.

@@ -12,6 +12,7 @@ type ChatsService struct{ account *AccountClient }
 
 // ChatsDeleteParams holds the parameters of chats.delete.
 type ChatsDeleteParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
 }
 
@@ -22,6 +23,7 @@ func (s *ChatsService) Delete(ctx context.Context, params ChatsDeleteParams, opt
 
 // ChatsGetParams holds the parameters of chats.get.
 type ChatsGetParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
 }
 
@@ -37,6 +39,7 @@ func (s *ChatsService) GetUnreadCounts(ctx context.Context, options ...CallOptio
 
 // ChatsHideParams holds the parameters of chats.hide.
 type ChatsHideParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
 }
 
@@ -47,11 +50,11 @@ func (s *ChatsService) Hide(ctx context.Context, params ChatsHideParams, options
 
 // ChatsListParams holds the parameters of chats.list.
 type ChatsListParams struct {
-	// One of all, unread, pinned, priority, online. Default: all.
+	// Which chats to list. One of all, unread, pinned, priority, online. Default: all.
 	Filter string `json:"filter,omitzero"`
 	// Only chats with users on this list
 	ListID string `json:"listId,omitzero"`
-	// One of recent, old. Default: recent.
+	// The order of the items. One of recent, old. Default: recent.
 	Order string `json:"order,omitzero"`
 	// Part of the user's name
 	Query string `json:"query,omitzero"`
@@ -80,8 +83,9 @@ func (s *ChatsService) ListAll(ctx context.Context, params ChatsListParams, opti
 
 // ChatsListMediaParams holds the parameters of chats.listMedia.
 type ChatsListMediaParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
-	// One of photo, video, audio, gif.
+	// Which type it is. One of photo, video, audio, gif.
 	Type string `json:"type,omitzero"`
 	// Only media that the fan can or cannot see
 	Opened *bool `json:"opened,omitzero"`
@@ -115,6 +119,7 @@ func (s *ChatsService) MarkAllRead(ctx context.Context, options ...CallOption) (
 
 // ChatsMarkReadParams holds the parameters of chats.markRead.
 type ChatsMarkReadParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
 }
 
@@ -125,6 +130,7 @@ func (s *ChatsService) MarkRead(ctx context.Context, params ChatsMarkReadParams,
 
 // ChatsMarkUnreadParams holds the parameters of chats.markUnread.
 type ChatsMarkUnreadParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
 }
 
@@ -135,6 +141,7 @@ func (s *ChatsService) MarkUnread(ctx context.Context, params ChatsMarkUnreadPar
 
 // ChatsMuteParams holds the parameters of chats.mute.
 type ChatsMuteParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
 }
 
@@ -145,6 +152,7 @@ func (s *ChatsService) Mute(ctx context.Context, params ChatsMuteParams, options
 
 // ChatsPinParams holds the parameters of chats.pin.
 type ChatsPinParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
 }
 
@@ -155,6 +163,7 @@ func (s *ChatsService) Pin(ctx context.Context, params ChatsPinParams, options .
 
 // ChatsStartTypingParams holds the parameters of chats.startTyping.
 type ChatsStartTypingParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
 }
 
@@ -165,6 +174,7 @@ func (s *ChatsService) StartTyping(ctx context.Context, params ChatsStartTypingP
 
 // ChatsUnmuteParams holds the parameters of chats.unmute.
 type ChatsUnmuteParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
 }
 
@@ -175,6 +185,7 @@ func (s *ChatsService) Unmute(ctx context.Context, params ChatsUnmuteParams, opt
 
 // ChatsUnpinParams holds the parameters of chats.unpin.
 type ChatsUnpinParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
 }
 

@@ -12,10 +12,14 @@ type CommentsService struct{ account *AccountClient }
 
 // CommentsCreateParams holds the parameters of comments.create.
 type CommentsCreateParams struct {
-	PostID    string `json:"postId"`
-	Text      string `json:"text"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The text.
+	Text string `json:"text"`
+	// The id of what it answers; null if it answers nothing.
 	ReplyToID string `json:"replyToId,omitzero"`
-	GifID     string `json:"gifId,omitzero"`
+	// The id of the GIF.
+	GifID string `json:"gifId,omitzero"`
 }
 
 // Create calls comments.create: comment on a post, or reply to a comment. Normally causes the event postCommented.
@@ -25,7 +29,9 @@ func (s *CommentsService) Create(ctx context.Context, params CommentsCreateParam
 
 // CommentsDeleteParams holds the parameters of comments.delete.
 type CommentsDeleteParams struct {
-	PostID    string `json:"postId"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The id of the comment.
 	CommentID string `json:"commentId"`
 }
 
@@ -36,7 +42,9 @@ func (s *CommentsService) Delete(ctx context.Context, params CommentsDeleteParam
 
 // CommentsLikeParams holds the parameters of comments.like.
 type CommentsLikeParams struct {
-	PostID    string `json:"postId"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The id of the comment.
 	CommentID string `json:"commentId"`
 }
 
@@ -47,8 +55,9 @@ func (s *CommentsService) Like(ctx context.Context, params CommentsLikeParams, o
 
 // CommentsListParams holds the parameters of comments.list.
 type CommentsListParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
-	// One of newest, oldest. Default: newest.
+	// The order of the items. One of newest, oldest. Default: newest.
 	Order string `json:"order,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -75,7 +84,9 @@ func (s *CommentsService) ListAll(ctx context.Context, params CommentsListParams
 
 // CommentsPinParams holds the parameters of comments.pin.
 type CommentsPinParams struct {
-	PostID    string `json:"postId"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The id of the comment.
 	CommentID string `json:"commentId"`
 }
 
@@ -86,7 +97,9 @@ func (s *CommentsService) Pin(ctx context.Context, params CommentsPinParams, opt
 
 // CommentsUnlikeParams holds the parameters of comments.unlike.
 type CommentsUnlikeParams struct {
-	PostID    string `json:"postId"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The id of the comment.
 	CommentID string `json:"commentId"`
 }
 
@@ -97,7 +110,9 @@ func (s *CommentsService) Unlike(ctx context.Context, params CommentsUnlikeParam
 
 // CommentsUnpinParams holds the parameters of comments.unpin.
 type CommentsUnpinParams struct {
-	PostID    string `json:"postId"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The id of the comment.
 	CommentID string `json:"commentId"`
 }
 
@@ -108,9 +123,12 @@ func (s *CommentsService) Unpin(ctx context.Context, params CommentsUnpinParams,
 
 // CommentsUpdateParams holds the parameters of comments.update.
 type CommentsUpdateParams struct {
-	PostID    string `json:"postId"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The id of the comment.
 	CommentID string `json:"commentId"`
-	Text      string `json:"text"`
+	// The text.
+	Text string `json:"text"`
 }
 
 // Update calls comments.update: edit one of the creator's own comments.

@@ -78,14 +78,16 @@ type ConnectCreateSessionParams struct {
 	// The connect methods that the page offers: oauth, token, credentials, mobile_app. Default: those of the platform; to
 	// reconnect an account, those that give the same credentials.
 	Kinds []string `json:"kinds,omitzero"`
-	Label string   `json:"label,omitzero"`
+	// The label of the account that is connected.
+	Label string `json:"label,omitzero"`
 	// Default: the language of the creator's browser. One of en, es.
 	Locale string `json:"locale,omitzero"`
 	// The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
 	Platform string `json:"platform,omitzero"`
-	// One of us, uk.
+	// The region of the account that is connected. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
-	ReferenceID  string `json:"reference_id,omitzero"`
+	// Your own reference of the creator. Attempts, accounts and events of the link have it.
+	ReferenceID string `json:"reference_id,omitzero"`
 	// Default: ask. One of ask, always, never.
 	RememberCredentials string `json:"remember_credentials,omitzero"`
 	// The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id in
@@ -202,13 +204,14 @@ func (s *ConnectService) GetSession(ctx context.Context, sessionID string, optio
 
 // ConnectListAttemptsParams holds the parameters of connect.listAttempts.
 type ConnectListAttemptsParams struct {
-	// One of pending, awaiting_mobile_session, needs_otp, needs_app_otp, needs_email, needs_face_otp, wrong_2fa_code_retry,
-	// completed_success, completed_failed.
+	// Only attempts in this state. One of pending, awaiting_mobile_session, needs_otp, needs_app_otp, needs_email,
+	// needs_face_otp, wrong_2fa_code_retry, completed_success, completed_failed.
 	State string `json:"state,omitzero"`
-	// One of credentials, mobile_app, cookie, curl, token, oauth, reauth.
-	Kind        string `json:"kind,omitzero"`
+	// Only attempts of this kind. One of credentials, mobile_app, cookie, curl, token, oauth, reauth.
+	Kind string `json:"kind,omitzero"`
+	// Only attempts with this reference of yours.
 	ReferenceID string `json:"reference_id,omitzero"`
-	// Default: 50.
+	// The largest number of attempts to return. Default: 50.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the previous page.
 	Cursor string `json:"cursor,omitzero"`
@@ -260,9 +263,9 @@ func (s *ConnectService) ListFlows(ctx context.Context, params ConnectListFlowsP
 // it. The list is empty if none is configured.
 //
 // Any key may call this operation.
-func (s *ConnectService) ListPlatforms(ctx context.Context, options ...CallOption) (*Platforms, error) {
+func (s *ConnectService) ListPlatforms(ctx context.Context, options ...CallOption) (*PlatformList, error) {
 	c := call{request: Request{Path: "/v1/platforms"}}
-	return do[Platforms](ctx, s.client, c, false, options)
+	return do[PlatformList](ctx, s.client, c, false, options)
 }
 
 // ConnectListSessionsParams holds the parameters of connect.listSessions.

@@ -13,8 +13,9 @@ type DraftsService struct{ account *AccountClient }
 
 // DraftsDeleteParams holds the parameters of drafts.delete.
 type DraftsDeleteParams struct {
-	// One of post, message.
-	Kind    string `json:"kind"`
+	// What kind it is. One of post, message.
+	Kind string `json:"kind"`
+	// The id of the draft.
 	DraftID string `json:"draftId"`
 }
 
@@ -25,8 +26,9 @@ func (s *DraftsService) Delete(ctx context.Context, params DraftsDeleteParams, o
 
 // DraftsGetParams holds the parameters of drafts.get.
 type DraftsGetParams struct {
-	// One of post, message.
-	Kind    string `json:"kind"`
+	// What kind it is. One of post, message.
+	Kind string `json:"kind"`
+	// The id of the draft.
 	DraftID string `json:"draftId"`
 }
 
@@ -37,7 +39,7 @@ func (s *DraftsService) Get(ctx context.Context, params DraftsGetParams, options
 
 // DraftsGetAutomationParams holds the parameters of drafts.getAutomation.
 type DraftsGetAutomationParams struct {
-	// One of post, message.
+	// What kind it is. One of post, message.
 	Kind string `json:"kind"`
 }
 
@@ -48,7 +50,7 @@ func (s *DraftsService) GetAutomation(ctx context.Context, params DraftsGetAutom
 
 // DraftsListParams holds the parameters of drafts.list.
 type DraftsListParams struct {
-	// One of post, message.
+	// What kind it is. One of post, message.
 	Kind string `json:"kind"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -75,9 +77,11 @@ func (s *DraftsService) ListAll(ctx context.Context, params DraftsListParams, op
 
 // DraftsPublishParams holds the parameters of drafts.publish.
 type DraftsPublishParams struct {
-	// One of post, message.
-	Kind        string    `json:"kind"`
-	DraftID     string    `json:"draftId"`
+	// What kind it is. One of post, message.
+	Kind string `json:"kind"`
+	// The id of the draft.
+	DraftID string `json:"draftId"`
+	// When it is published; null if it is published immediately.
 	ScheduledAt time.Time `json:"scheduledAt,omitzero"`
 }
 
@@ -89,11 +93,14 @@ func (s *DraftsService) Publish(ctx context.Context, params DraftsPublishParams,
 
 // DraftsSetAutomationParams holds the parameters of drafts.setAutomation.
 type DraftsSetAutomationParams struct {
-	// One of post, message.
-	Kind          string  `json:"kind"`
-	Enabled       bool    `json:"enabled"`
-	IntervalHours *int64  `json:"intervalHours,omitzero"`
-	TimeZone      *string `json:"timeZone,omitzero"`
+	// What kind it is. One of post, message.
+	Kind string `json:"kind"`
+	// Whether it is switched on.
+	Enabled bool `json:"enabled"`
+	// The hours between two drafts.
+	IntervalHours *int64 `json:"intervalHours,omitzero"`
+	// The time zone, such as Europe/London.
+	TimeZone *string `json:"timeZone,omitzero"`
 }
 
 // SetAutomation calls drafts.setAutomation: publish the oldest draft of a kind automatically, at a fixed interval.

@@ -13,11 +13,13 @@ type EarningsService struct{ account *AccountClient }
 
 // EarningsChartParams holds the parameters of earnings.chart.
 type EarningsChartParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
-	// One of hour, day, week, month. Default: day.
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// How the values are grouped. One of hour, day, week, month. Default: day.
 	By string `json:"by,omitzero"`
-	// One of total, subscription, tip, message, post, stream, referral. Default: total.
+	// Which type it is. One of total, subscription, tip, message, post, stream, referral. Default: total.
 	Type string `json:"type,omitzero"`
 }
 
@@ -33,8 +35,10 @@ func (s *EarningsService) GetBalance(ctx context.Context, options ...CallOption)
 
 // EarningsGetChargebackRatioParams holds the parameters of earnings.getChargebackRatio.
 type EarningsGetChargebackRatioParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from,omitzero"`
-	To   string `json:"to,omitzero"`
+	// The end of the period; null if it has none.
+	To string `json:"to,omitzero"`
 }
 
 // GetChargebackRatio calls earnings.getChargebackRatio: get the share of payments that were charged back.
@@ -44,8 +48,10 @@ func (s *EarningsService) GetChargebackRatio(ctx context.Context, params Earning
 
 // EarningsGetStatementParams holds the parameters of earnings.getStatement.
 type EarningsGetStatementParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
+	// The end of the period; null if it has none.
+	To string `json:"to"`
 }
 
 // GetStatement calls earnings.getStatement: get a statement from the opening to the closing balance.
@@ -55,6 +61,7 @@ func (s *EarningsService) GetStatement(ctx context.Context, params EarningsGetSt
 
 // EarningsGetTransactionParams holds the parameters of earnings.getTransaction.
 type EarningsGetTransactionParams struct {
+	// The id of the transaction.
 	TransactionID string `json:"transactionId"`
 }
 
@@ -65,8 +72,10 @@ func (s *EarningsService) GetTransaction(ctx context.Context, params EarningsGet
 
 // EarningsListChargebacksParams holds the parameters of earnings.listChargebacks.
 type EarningsListChargebacksParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from,omitzero"`
-	To   string `json:"to,omitzero"`
+	// The end of the period; null if it has none.
+	To string `json:"to,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
@@ -117,12 +126,15 @@ func (s *EarningsService) ListReferralsAll(ctx context.Context, params EarningsL
 
 // EarningsListTransactionsParams holds the parameters of earnings.listTransactions.
 type EarningsListTransactionsParams struct {
+	// The start of the period; null if it has none.
 	From time.Time `json:"from,omitzero"`
-	To   time.Time `json:"to,omitzero"`
-	// One of subscription, tip, message, post, stream, bundle, referral.
-	Type   string `json:"type,omitzero"`
+	// The end of the period; null if it has none.
+	To time.Time `json:"to,omitzero"`
+	// Which type it is. One of subscription, tip, message, post, stream, bundle, referral.
+	Type string `json:"type,omitzero"`
+	// The id of the user.
 	UserID string `json:"userId,omitzero"`
-	// One of pending, done, reversed.
+	// The status. One of pending, done, reversed.
 	Status string `json:"status,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`

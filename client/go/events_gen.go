@@ -99,9 +99,9 @@ func (s *EventsService) ListAll(ctx context.Context, params EventsListParams, op
 // may be added at any time.
 //
 // Any key may call this operation.
-func (s *EventsService) ListKinds(ctx context.Context, options ...CallOption) (*Kinds, error) {
+func (s *EventsService) ListKinds(ctx context.Context, options ...CallOption) (*EventKindList, error) {
 	c := call{request: Request{Path: "/v1/events/kinds"}}
-	return do[Kinds](ctx, s.client, c, false, options)
+	return do[EventKindList](ctx, s.client, c, false, options)
 }
 
 // EventsListOfAccountParams holds the parameters of events.listOfAccount.

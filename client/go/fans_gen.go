@@ -13,8 +13,10 @@ type FansService struct{ account *AccountClient }
 
 // FansAddFreeDaysParams holds the parameters of fans.addFreeDays.
 type FansAddFreeDaysParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
-	Days   int64  `json:"days"`
+	// The number of days.
+	Days int64 `json:"days"`
 }
 
 // AddFreeDays calls fans.addFreeDays: add free days to a fan's subscription. An expired subscription starts again.
@@ -24,6 +26,7 @@ func (s *FansService) AddFreeDays(ctx context.Context, params FansAddFreeDaysPar
 
 // FansClearNoteParams holds the parameters of fans.clearNote.
 type FansClearNoteParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -34,6 +37,7 @@ func (s *FansService) ClearNote(ctx context.Context, params FansClearNoteParams,
 
 // FansGetParams holds the parameters of fans.get.
 type FansGetParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -44,6 +48,7 @@ func (s *FansService) Get(ctx context.Context, params FansGetParams, options ...
 
 // FansGetNoteParams holds the parameters of fans.getNote.
 type FansGetNoteParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -54,9 +59,12 @@ func (s *FansService) GetNote(ctx context.Context, params FansGetNoteParams, opt
 
 // FansGetSpendParams holds the parameters of fans.getSpend.
 type FansGetSpendParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
-	From   string `json:"from,omitzero"`
-	To     string `json:"to,omitzero"`
+	// The start of the period; null if it has none.
+	From string `json:"from,omitzero"`
+	// The end of the period; null if it has none.
+	To string `json:"to,omitzero"`
 }
 
 // GetSpend calls fans.getSpend: get what a user paid, by kind of payment.
@@ -66,6 +74,7 @@ func (s *FansService) GetSpend(ctx context.Context, params FansGetSpendParams, o
 
 // FansGetSubscriptionHistoryParams holds the parameters of fans.getSubscriptionHistory.
 type FansGetSubscriptionHistoryParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -92,10 +101,11 @@ func (s *FansService) GetSubscriptionHistoryAll(ctx context.Context, params Fans
 
 // FansListParams holds the parameters of fans.list.
 type FansListParams struct {
-	// One of active, expired, all, attention. Default: active.
+	// The status. One of active, expired, all, attention. Default: active.
 	Status string `json:"status,omitzero"`
-	// One of latest, spend, expiring. Default: latest.
+	// The order of the items. One of latest, spend, expiring. Default: latest.
 	Order string `json:"order,omitzero"`
+	// The text to search for.
 	Query string `json:"query,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -122,10 +132,12 @@ func (s *FansService) ListAll(ctx context.Context, params FansListParams, option
 
 // FansListLatestParams holds the parameters of fans.listLatest.
 type FansListLatestParams struct {
-	// One of all, new, renewed. Default: all.
-	Kind string    `json:"kind,omitzero"`
+	// What kind it is. One of all, new, renewed. Default: all.
+	Kind string `json:"kind,omitzero"`
+	// The start of the period; null if it has none.
 	From time.Time `json:"from,omitzero"`
-	To   time.Time `json:"to,omitzero"`
+	// The end of the period; null if it has none.
+	To time.Time `json:"to,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
@@ -151,9 +163,11 @@ func (s *FansService) ListLatestAll(ctx context.Context, params FansListLatestPa
 
 // FansListTopParams holds the parameters of fans.listTop.
 type FansListTopParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from,omitzero"`
-	To   string `json:"to,omitzero"`
-	// One of total, subscriptions, messages, posts, tips. Default: total.
+	// The end of the period; null if it has none.
+	To string `json:"to,omitzero"`
+	// What the fans are ranked by. One of total, subscriptions, messages, posts, tips. Default: total.
 	By string `json:"by,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -180,6 +194,7 @@ func (s *FansService) ListTopAll(ctx context.Context, params FansListTopParams, 
 
 // FansRemoveDiscountParams holds the parameters of fans.removeDiscount.
 type FansRemoveDiscountParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -190,8 +205,10 @@ func (s *FansService) RemoveDiscount(ctx context.Context, params FansRemoveDisco
 
 // FansSetCustomNameParams holds the parameters of fans.setCustomName.
 type FansSetCustomNameParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
-	Name   string `json:"name"`
+	// The name.
+	Name string `json:"name"`
 }
 
 // SetCustomName calls fans.setCustomName: give a user a name that only the creator sees. An empty name removes it.
@@ -201,8 +218,11 @@ func (s *FansService) SetCustomName(ctx context.Context, params FansSetCustomNam
 
 // FansSetDiscountParams holds the parameters of fans.setDiscount.
 type FansSetDiscountParams struct {
-	UserID    string    `json:"userId"`
-	Percent   int64     `json:"percent"`
+	// The id of the user.
+	UserID string `json:"userId"`
+	// The discount in percent.
+	Percent int64 `json:"percent"`
+	// When it expires; null if it does not expire.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
@@ -213,8 +233,10 @@ func (s *FansService) SetDiscount(ctx context.Context, params FansSetDiscountPar
 
 // FansSetNoteParams holds the parameters of fans.setNote.
 type FansSetNoteParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
-	Note   string `json:"note"`
+	// The creator's note on the fan; null if there is none.
+	Note string `json:"note"`
 }
 
 // SetNote calls fans.setNote: set a note about a user that only the creator sees.

@@ -12,6 +12,7 @@ type FollowingService struct{ account *AccountClient }
 
 // FollowingGetParams holds the parameters of following.get.
 type FollowingGetParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -27,6 +28,7 @@ func (s *FollowingService) GetCounts(ctx context.Context, options ...CallOption)
 
 // FollowingGetHistoryParams holds the parameters of following.getHistory.
 type FollowingGetHistoryParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -53,7 +55,7 @@ func (s *FollowingService) GetHistoryAll(ctx context.Context, params FollowingGe
 
 // FollowingListParams holds the parameters of following.list.
 type FollowingListParams struct {
-	// One of active, expired, all. Default: active.
+	// The status. One of active, expired, all. Default: active.
 	Status string `json:"status,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -80,8 +82,10 @@ func (s *FollowingService) ListAll(ctx context.Context, params FollowingListPara
 
 // FollowingSetAutoRenewParams holds the parameters of following.setAutoRenew.
 type FollowingSetAutoRenewParams struct {
-	UserID  string `json:"userId"`
-	Enabled bool   `json:"enabled"`
+	// The id of the user.
+	UserID string `json:"userId"`
+	// Whether it is switched on.
+	Enabled bool `json:"enabled"`
 }
 
 // SetAutoRenew calls following.setAutoRenew: turn the renewal of the creator's subscription to a user on or off.

@@ -12,6 +12,7 @@ type GifsService struct{ account *AccountClient }
 
 // GifsSearchParams holds the parameters of gifs.search.
 type GifsSearchParams struct {
+	// The text to search for.
 	Query string `json:"query"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`

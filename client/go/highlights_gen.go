@@ -12,8 +12,10 @@ type HighlightsService struct{ account *AccountClient }
 
 // HighlightsAddStoryParams holds the parameters of highlights.addStory.
 type HighlightsAddStoryParams struct {
+	// The id of the highlight.
 	HighlightID string `json:"highlightId"`
-	StoryID     string `json:"storyId"`
+	// The id of the story.
+	StoryID string `json:"storyId"`
 }
 
 // AddStory calls highlights.addStory: add a story to a highlight.
@@ -23,9 +25,12 @@ func (s *HighlightsService) AddStory(ctx context.Context, params HighlightsAddSt
 
 // HighlightsCreateParams holds the parameters of highlights.create.
 type HighlightsCreateParams struct {
-	Title        string   `json:"title"`
-	StoryIDs     []string `json:"storyIds"`
-	CoverStoryID string   `json:"coverStoryId,omitzero"`
+	// The title; null if there is none.
+	Title string `json:"title"`
+	// The stories of the highlight.
+	StoryIDs []string `json:"storyIds"`
+	// The story whose picture is the cover.
+	CoverStoryID string `json:"coverStoryId,omitzero"`
 }
 
 // Create calls highlights.create: create a highlight from stories.
@@ -35,6 +40,7 @@ func (s *HighlightsService) Create(ctx context.Context, params HighlightsCreateP
 
 // HighlightsDeleteParams holds the parameters of highlights.delete.
 type HighlightsDeleteParams struct {
+	// The id of the highlight.
 	HighlightID string `json:"highlightId"`
 }
 
@@ -45,6 +51,7 @@ func (s *HighlightsService) Delete(ctx context.Context, params HighlightsDeleteP
 
 // HighlightsGetParams holds the parameters of highlights.get.
 type HighlightsGetParams struct {
+	// The id of the highlight.
 	HighlightID string `json:"highlightId"`
 }
 
@@ -80,8 +87,10 @@ func (s *HighlightsService) ListAll(ctx context.Context, params HighlightsListPa
 
 // HighlightsRemoveStoryParams holds the parameters of highlights.removeStory.
 type HighlightsRemoveStoryParams struct {
+	// The id of the highlight.
 	HighlightID string `json:"highlightId"`
-	StoryID     string `json:"storyId"`
+	// The id of the story.
+	StoryID string `json:"storyId"`
 }
 
 // RemoveStory calls highlights.removeStory: remove a story from a highlight.
@@ -91,10 +100,14 @@ func (s *HighlightsService) RemoveStory(ctx context.Context, params HighlightsRe
 
 // HighlightsUpdateParams holds the parameters of highlights.update.
 type HighlightsUpdateParams struct {
-	HighlightID  string   `json:"highlightId"`
-	Title        *string  `json:"title,omitzero"`
-	CoverStoryID *string  `json:"coverStoryId,omitzero"`
-	StoryIDs     []string `json:"storyIds,omitzero"`
+	// The id of the highlight.
+	HighlightID string `json:"highlightId"`
+	// The title; null if there is none.
+	Title *string `json:"title,omitzero"`
+	// The story whose picture is the cover.
+	CoverStoryID *string `json:"coverStoryId,omitzero"`
+	// The stories of the highlight.
+	StoryIDs []string `json:"storyIds,omitzero"`
 }
 
 // Update calls highlights.update: change a highlight's title, cover or stories.

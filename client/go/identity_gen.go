@@ -24,7 +24,8 @@ func (s *IdentityService) Get(ctx context.Context, options ...CallOption) (*Iden
 type IdentityUpdateParams struct {
 	// The address at which the service contacts the organisation.
 	ContactEmail *string `json:"contactEmail,omitzero"`
-	Name         *string `json:"name,omitzero"`
+	// The name of the organisation.
+	Name *string `json:"name,omitzero"`
 }
 
 // Update calls PATCH /v1/me: update the organisation.

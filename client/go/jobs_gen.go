@@ -53,9 +53,9 @@ type JobsListParams struct {
 // The jobs of the organisation, newest first. They are kept for 30 days after they are over.
 //
 // Needs the scope `sdk:call`.
-func (s *JobsService) List(ctx context.Context, params JobsListParams, options ...CallOption) (*Jobs, error) {
+func (s *JobsService) List(ctx context.Context, params JobsListParams, options ...CallOption) (*JobPage, error) {
 	c := call{request: Request{Path: "/v1/jobs", Query: query(params)}}
-	return do[Jobs](ctx, s.client, c, false, options)
+	return do[JobPage](ctx, s.client, c, false, options)
 }
 
 // ListAll iterates over the items of all pages of List.

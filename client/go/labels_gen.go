@@ -12,6 +12,7 @@ type LabelsService struct{ account *AccountClient }
 
 // LabelsCreateParams holds the parameters of labels.create.
 type LabelsCreateParams struct {
+	// The name.
 	Name string `json:"name"`
 }
 
@@ -22,6 +23,7 @@ func (s *LabelsService) Create(ctx context.Context, params LabelsCreateParams, o
 
 // LabelsDeleteParams holds the parameters of labels.delete.
 type LabelsDeleteParams struct {
+	// The id of the label.
 	LabelID string `json:"labelId"`
 }
 
@@ -57,8 +59,10 @@ func (s *LabelsService) ListAll(ctx context.Context, params LabelsListParams, op
 
 // LabelsUpdateParams holds the parameters of labels.update.
 type LabelsUpdateParams struct {
+	// The id of the label.
 	LabelID string `json:"labelId"`
-	Name    string `json:"name"`
+	// The name.
+	Name string `json:"name"`
 }
 
 // Update calls labels.update: rename a label.

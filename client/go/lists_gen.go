@@ -12,7 +12,9 @@ type ListsService struct{ account *AccountClient }
 
 // ListsAddUsersParams holds the parameters of lists.addUsers.
 type ListsAddUsersParams struct {
-	ListID  string   `json:"listId"`
+	// The id of the list.
+	ListID string `json:"listId"`
+	// The ids of the users.
 	UserIDs []string `json:"userIds"`
 }
 
@@ -23,6 +25,7 @@ func (s *ListsService) AddUsers(ctx context.Context, params ListsAddUsersParams,
 
 // ListsClearParams holds the parameters of lists.clear.
 type ListsClearParams struct {
+	// The id of the list.
 	ListID string `json:"listId"`
 }
 
@@ -33,6 +36,7 @@ func (s *ListsService) Clear(ctx context.Context, params ListsClearParams, optio
 
 // ListsCreateParams holds the parameters of lists.create.
 type ListsCreateParams struct {
+	// The name.
 	Name string `json:"name"`
 }
 
@@ -43,6 +47,7 @@ func (s *ListsService) Create(ctx context.Context, params ListsCreateParams, opt
 
 // ListsDeleteParams holds the parameters of lists.delete.
 type ListsDeleteParams struct {
+	// The id of the list.
 	ListID string `json:"listId"`
 }
 
@@ -54,6 +59,7 @@ func (s *ListsService) Delete(ctx context.Context, params ListsDeleteParams, opt
 
 // ListsGetParams holds the parameters of lists.get.
 type ListsGetParams struct {
+	// The id of the list.
 	ListID string `json:"listId"`
 }
 
@@ -64,8 +70,9 @@ func (s *ListsService) Get(ctx context.Context, params ListsGetParams, options .
 
 // ListsListParams holds the parameters of lists.list.
 type ListsListParams struct {
-	// One of all, system, custom. Default: all.
-	Kind  string `json:"kind,omitzero"`
+	// What kind it is. One of all, system, custom. Default: all.
+	Kind string `json:"kind,omitzero"`
+	// The text to search for.
 	Query string `json:"query,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -92,8 +99,9 @@ func (s *ListsService) ListAll(ctx context.Context, params ListsListParams, opti
 
 // ListsListUsersParams holds the parameters of lists.listUsers.
 type ListsListUsersParams struct {
+	// The id of the list.
 	ListID string `json:"listId"`
-	// One of added, name, spend.
+	// The order of the items. One of added, name, spend.
 	Order string `json:"order,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -120,7 +128,9 @@ func (s *ListsService) ListUsersAll(ctx context.Context, params ListsListUsersPa
 
 // ListsPinUserParams holds the parameters of lists.pinUser.
 type ListsPinUserParams struct {
+	// The id of the list.
 	ListID string `json:"listId"`
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -131,7 +141,9 @@ func (s *ListsService) PinUser(ctx context.Context, params ListsPinUserParams, o
 
 // ListsRemoveUsersParams holds the parameters of lists.removeUsers.
 type ListsRemoveUsersParams struct {
-	ListID  string   `json:"listId"`
+	// The id of the list.
+	ListID string `json:"listId"`
+	// The ids of the users.
 	UserIDs []string `json:"userIds"`
 }
 
@@ -143,8 +155,10 @@ func (s *ListsService) RemoveUsers(ctx context.Context, params ListsRemoveUsersP
 
 // ListsRenameParams holds the parameters of lists.rename.
 type ListsRenameParams struct {
+	// The id of the list.
 	ListID string `json:"listId"`
-	Name   string `json:"name"`
+	// The name.
+	Name string `json:"name"`
 }
 
 // Rename calls lists.rename: rename a list. Normally causes the event listUpdated.
@@ -154,8 +168,11 @@ func (s *ListsService) Rename(ctx context.Context, params ListsRenameParams, opt
 
 // ListsSetForUserParams holds the parameters of lists.setForUser.
 type ListsSetForUserParams struct {
-	UserID        string   `json:"userId"`
-	AddListIDs    []string `json:"addListIds,omitzero"`
+	// The id of the user.
+	UserID string `json:"userId"`
+	// The lists to add the user to.
+	AddListIDs []string `json:"addListIds,omitzero"`
+	// The lists to remove the user from.
 	RemoveListIDs []string `json:"removeListIds,omitzero"`
 }
 
@@ -167,7 +184,9 @@ func (s *ListsService) SetForUser(ctx context.Context, params ListsSetForUserPar
 
 // ListsUnpinUserParams holds the parameters of lists.unpinUser.
 type ListsUnpinUserParams struct {
+	// The id of the list.
 	ListID string `json:"listId"`
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 

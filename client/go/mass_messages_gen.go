@@ -13,6 +13,7 @@ type MassMessagesService struct{ account *AccountClient }
 
 // MassMessagesCancelParams holds the parameters of massMessages.cancel.
 type MassMessagesCancelParams struct {
+	// The id of the mass message.
 	MassMessageID string `json:"massMessageId"`
 }
 
@@ -23,11 +24,13 @@ func (s *MassMessagesService) Cancel(ctx context.Context, params MassMessagesCan
 
 // MassMessagesChartParams holds the parameters of massMessages.chart.
 type MassMessagesChartParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
-	// One of day, week, month. Default: day.
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// How the values are grouped. One of day, week, month. Default: day.
 	By string `json:"by,omitzero"`
-	// One of sent, viewed, purchased, earnings. Default: earnings.
+	// What the chart shows. One of sent, viewed, purchased, earnings. Default: earnings.
 	Metric string `json:"metric,omitzero"`
 }
 
@@ -38,9 +41,12 @@ func (s *MassMessagesService) Chart(ctx context.Context, params MassMessagesChar
 
 // MassMessagesEstimateParams holds the parameters of massMessages.estimate.
 type MassMessagesEstimateParams struct {
+	// The lists whose users get the message.
 	IncludeListIDs []string `json:"includeListIds,omitzero"`
+	// The lists whose users do not get the message.
 	ExcludeListIDs []string `json:"excludeListIds,omitzero"`
-	UserIDs        []string `json:"userIds,omitzero"`
+	// The ids of the users.
+	UserIDs []string `json:"userIds,omitzero"`
 }
 
 // Estimate calls massMessages.estimate: count the recipients that a mass message would have.
@@ -50,6 +56,7 @@ func (s *MassMessagesService) Estimate(ctx context.Context, params MassMessagesE
 
 // MassMessagesGetParams holds the parameters of massMessages.get.
 type MassMessagesGetParams struct {
+	// The id of the mass message.
 	MassMessageID string `json:"massMessageId"`
 }
 
@@ -60,6 +67,7 @@ func (s *MassMessagesService) Get(ctx context.Context, params MassMessagesGetPar
 
 // MassMessagesGetStatisticsParams holds the parameters of massMessages.getStatistics.
 type MassMessagesGetStatisticsParams struct {
+	// The id of the mass message.
 	MassMessageID string `json:"massMessageId"`
 }
 
@@ -70,7 +78,7 @@ func (s *MassMessagesService) GetStatistics(ctx context.Context, params MassMess
 
 // MassMessagesListParams holds the parameters of massMessages.list.
 type MassMessagesListParams struct {
-	// One of scheduled, sending, sent, canceled.
+	// The state. One of scheduled, sending, sent, canceled.
 	State string `json:"state,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -97,6 +105,7 @@ func (s *MassMessagesService) ListAll(ctx context.Context, params MassMessagesLi
 
 // MassMessagesListBuyersParams holds the parameters of massMessages.listBuyers.
 type MassMessagesListBuyersParams struct {
+	// The id of the mass message.
 	MassMessageID string `json:"massMessageId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -123,16 +132,26 @@ func (s *MassMessagesService) ListBuyersAll(ctx context.Context, params MassMess
 
 // MassMessagesSendParams holds the parameters of massMessages.send.
 type MassMessagesSendParams struct {
-	Text            string    `json:"text,omitzero"`
-	MediaIDs        []string  `json:"mediaIds,omitzero"`
-	PreviewMediaIDs []string  `json:"previewMediaIds,omitzero"`
-	PriceCents      int64     `json:"priceCents,omitzero"`
-	LockText        *bool     `json:"lockText,omitzero"`
-	IncludeListIDs  []string  `json:"includeListIds,omitzero"`
-	ExcludeListIDs  []string  `json:"excludeListIds,omitzero"`
-	UserIDs         []string  `json:"userIds,omitzero"`
-	ScheduledAt     time.Time `json:"scheduledAt,omitzero"`
-	UnsendAfterSec  int64     `json:"unsendAfterSec,omitzero"`
+	// The text.
+	Text string `json:"text,omitzero"`
+	// The media files to attach.
+	MediaIDs []string `json:"mediaIds,omitzero"`
+	// The media files that can be seen before paying.
+	PreviewMediaIDs []string `json:"previewMediaIds,omitzero"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents,omitzero"`
+	// Whether the text is hidden until the message is paid for.
+	LockText *bool `json:"lockText,omitzero"`
+	// The lists whose users get the message.
+	IncludeListIDs []string `json:"includeListIds,omitzero"`
+	// The lists whose users do not get the message.
+	ExcludeListIDs []string `json:"excludeListIds,omitzero"`
+	// The ids of the users.
+	UserIDs []string `json:"userIds,omitzero"`
+	// When it is published; null if it is published immediately.
+	ScheduledAt time.Time `json:"scheduledAt,omitzero"`
+	// The number of seconds after which the message is withdrawn.
+	UnsendAfterSec int64 `json:"unsendAfterSec,omitzero"`
 }
 
 // Send calls massMessages.send: send a mass message, now or at a given time. Without lists and users it goes to all
@@ -143,6 +162,7 @@ func (s *MassMessagesService) Send(ctx context.Context, params MassMessagesSendP
 
 // MassMessagesUnsendParams holds the parameters of massMessages.unsend.
 type MassMessagesUnsendParams struct {
+	// The id of the mass message.
 	MassMessageID string `json:"massMessageId"`
 }
 
@@ -154,13 +174,20 @@ func (s *MassMessagesService) Unsend(ctx context.Context, params MassMessagesUns
 
 // MassMessagesUpdateParams holds the parameters of massMessages.update.
 type MassMessagesUpdateParams struct {
-	MassMessageID  string    `json:"massMessageId"`
-	Text           *string   `json:"text,omitzero"`
-	MediaIDs       []string  `json:"mediaIds,omitzero"`
-	PriceCents     *int64    `json:"priceCents,omitzero"`
-	ScheduledAt    time.Time `json:"scheduledAt,omitzero"`
-	IncludeListIDs []string  `json:"includeListIds,omitzero"`
-	ExcludeListIDs []string  `json:"excludeListIds,omitzero"`
+	// The id of the mass message.
+	MassMessageID string `json:"massMessageId"`
+	// The text.
+	Text *string `json:"text,omitzero"`
+	// The media files to attach.
+	MediaIDs []string `json:"mediaIds,omitzero"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents *int64 `json:"priceCents,omitzero"`
+	// When it is published; null if it is published immediately.
+	ScheduledAt time.Time `json:"scheduledAt,omitzero"`
+	// The lists whose users get the message.
+	IncludeListIDs []string `json:"includeListIds,omitzero"`
+	// The lists whose users do not get the message.
+	ExcludeListIDs []string `json:"excludeListIds,omitzero"`
 }
 
 // Update calls massMessages.update: change a scheduled mass message.

@@ -36,9 +36,13 @@ func (s *MeService) GetStartDate(ctx context.Context, options ...CallOption) (*M
 
 // MeUpdateParams holds the parameters of me.update.
 type MeUpdateParams struct {
-	Name       *string `json:"name,omitzero"`
-	Bio        *string `json:"bio,omitzero"`
-	Location   *string `json:"location,omitzero"`
+	// The name.
+	Name *string `json:"name,omitzero"`
+	// The text of the profile.
+	Bio *string `json:"bio,omitzero"`
+	// The place that the profile shows; null if there is none.
+	Location *string `json:"location,omitzero"`
+	// The address of the person's own website; null if there is none.
 	WebsiteURL *string `json:"websiteUrl,omitzero"`
 	// A photo from the vault
 	AvatarMediaID *string `json:"avatarMediaId,omitzero"`

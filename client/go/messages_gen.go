@@ -12,7 +12,9 @@ type MessagesService struct{ account *AccountClient }
 
 // MessagesGetParams holds the parameters of messages.get.
 type MessagesGetParams struct {
-	ChatID    string `json:"chatId"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The id of the message.
 	MessageID string `json:"messageId"`
 }
 
@@ -23,7 +25,9 @@ func (s *MessagesService) Get(ctx context.Context, params MessagesGetParams, opt
 
 // MessagesLikeParams holds the parameters of messages.like.
 type MessagesLikeParams struct {
-	ChatID    string `json:"chatId"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The id of the message.
 	MessageID string `json:"messageId"`
 }
 
@@ -34,8 +38,9 @@ func (s *MessagesService) Like(ctx context.Context, params MessagesLikeParams, o
 
 // MessagesListParams holds the parameters of messages.list.
 type MessagesListParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
-	// One of desc, asc. Default: desc.
+	// The order of the items. One of desc, asc. Default: desc.
 	Order string `json:"order,omitzero"`
 	// Only messages older than this one
 	BeforeID string `json:"beforeId,omitzero"`
@@ -66,6 +71,7 @@ func (s *MessagesService) ListAll(ctx context.Context, params MessagesListParams
 
 // MessagesListBuyersParams holds the parameters of messages.listBuyers.
 type MessagesListBuyersParams struct {
+	// The id of the message.
 	MessageID string `json:"messageId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -92,7 +98,9 @@ func (s *MessagesService) ListBuyersAll(ctx context.Context, params MessagesList
 
 // MessagesPinParams holds the parameters of messages.pin.
 type MessagesPinParams struct {
-	ChatID    string `json:"chatId"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The id of the message.
 	MessageID string `json:"messageId"`
 }
 
@@ -103,8 +111,10 @@ func (s *MessagesService) Pin(ctx context.Context, params MessagesPinParams, opt
 
 // MessagesSearchParams holds the parameters of messages.search.
 type MessagesSearchParams struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
-	Query  string `json:"query"`
+	// The text to search for.
+	Query string `json:"query"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
@@ -130,17 +140,23 @@ func (s *MessagesService) SearchAll(ctx context.Context, params MessagesSearchPa
 
 // MessagesSendParams holds the parameters of messages.send.
 type MessagesSendParams struct {
-	ChatID   string   `json:"chatId"`
-	Text     string   `json:"text,omitzero"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The text.
+	Text string `json:"text,omitzero"`
+	// The media files to attach.
 	MediaIDs []string `json:"mediaIds,omitzero"`
 	// Media that are visible before payment
 	PreviewMediaIDs []string `json:"previewMediaIds,omitzero"`
-	PriceCents      int64    `json:"priceCents,omitzero"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents,omitzero"`
 	// The text is part of the paid content Default: false.
-	LockText bool   `json:"lockText,omitzero"`
-	GifID    string `json:"gifId,omitzero"`
+	LockText bool `json:"lockText,omitzero"`
+	// The id of the GIF.
+	GifID string `json:"gifId,omitzero"`
 	// A message in the same chat
-	ReplyToID      string   `json:"replyToId,omitzero"`
+	ReplyToID string `json:"replyToId,omitzero"`
+	// The release forms of the people who are shown.
 	ReleaseFormIDs []string `json:"releaseFormIds,omitzero"`
 }
 
@@ -151,7 +167,9 @@ func (s *MessagesService) Send(ctx context.Context, params MessagesSendParams, o
 
 // MessagesTagParams holds the parameters of messages.tag.
 type MessagesTagParams struct {
-	MessageID      string   `json:"messageId"`
+	// The id of the message.
+	MessageID string `json:"messageId"`
+	// The release forms of the people who are shown.
 	ReleaseFormIDs []string `json:"releaseFormIds"`
 }
 
@@ -162,7 +180,9 @@ func (s *MessagesService) Tag(ctx context.Context, params MessagesTagParams, opt
 
 // MessagesUnlikeParams holds the parameters of messages.unlike.
 type MessagesUnlikeParams struct {
-	ChatID    string `json:"chatId"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The id of the message.
 	MessageID string `json:"messageId"`
 }
 
@@ -173,7 +193,9 @@ func (s *MessagesService) Unlike(ctx context.Context, params MessagesUnlikeParam
 
 // MessagesUnpinParams holds the parameters of messages.unpin.
 type MessagesUnpinParams struct {
-	ChatID    string `json:"chatId"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The id of the message.
 	MessageID string `json:"messageId"`
 }
 
@@ -184,7 +206,9 @@ func (s *MessagesService) Unpin(ctx context.Context, params MessagesUnpinParams,
 
 // MessagesUnsendParams holds the parameters of messages.unsend.
 type MessagesUnsendParams struct {
-	ChatID    string `json:"chatId"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The id of the message.
 	MessageID string `json:"messageId"`
 }
 

@@ -22,9 +22,10 @@ func (s *NotificationsService) GetPreferences(ctx context.Context, options ...Ca
 
 // NotificationsListParams holds the parameters of notifications.list.
 type NotificationsListParams struct {
-	// One of all, tips, subscriptions, likes, comments, purchases, mentions, promotions, system. Default: all.
+	// Which type it is. One of all, tips, subscriptions, likes, comments, purchases, mentions, promotions, system. Default:
+	// all.
 	Type string `json:"type,omitzero"`
-	// Default: false.
+	// Whether to list only what was not read. Default: false.
 	UnreadOnly bool `json:"unreadOnly,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -56,6 +57,7 @@ func (s *NotificationsService) MarkAllRead(ctx context.Context, options ...CallO
 
 // NotificationsMarkReadParams holds the parameters of notifications.markRead.
 type NotificationsMarkReadParams struct {
+	// The notifications.
 	NotificationIDs []string `json:"notificationIds"`
 }
 
@@ -66,6 +68,7 @@ func (s *NotificationsService) MarkRead(ctx context.Context, params Notification
 
 // NotificationsSetPreferencesParams holds the parameters of notifications.setPreferences.
 type NotificationsSetPreferencesParams struct {
+	// What causes a notification.
 	Preferences NotificationsSetPreferencesPreferences `json:"preferences"`
 }
 

@@ -12,6 +12,7 @@ type PayoutsService struct{ account *AccountClient }
 
 // PayoutsCancelParams holds the parameters of payouts.cancel.
 type PayoutsCancelParams struct {
+	// The id of the payout.
 	PayoutID string `json:"payoutId"`
 }
 
@@ -37,7 +38,7 @@ func (s *PayoutsService) GetTaxStatus(ctx context.Context, options ...CallOption
 
 // PayoutsListParams holds the parameters of payouts.list.
 type PayoutsListParams struct {
-	// One of pending, paid, failed, canceled.
+	// The status. One of pending, paid, failed, canceled.
 	Status string `json:"status,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -69,6 +70,7 @@ func (s *PayoutsService) ListMethods(ctx context.Context, options ...CallOption)
 
 // PayoutsRequestParams holds the parameters of payouts.request.
 type PayoutsRequestParams struct {
+	// The amount, in cents.
 	AmountCents int64 `json:"amountCents"`
 }
 
@@ -80,7 +82,7 @@ func (s *PayoutsService) Request(ctx context.Context, params PayoutsRequestParam
 
 // PayoutsSetScheduleParams holds the parameters of payouts.setSchedule.
 type PayoutsSetScheduleParams struct {
-	// One of manual, daily, weekly, monthly.
+	// How often payouts are made. One of manual, daily, weekly, monthly.
 	Frequency string `json:"frequency"`
 }
 

@@ -13,8 +13,9 @@ type PostsService struct{ account *AccountClient }
 
 // PostsArchiveParams holds the parameters of posts.archive.
 type PostsArchiveParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
-	// Default: false.
+	// Whether the archived post is visible only to the creator. Default: false.
 	Private bool `json:"private,omitzero"`
 }
 
@@ -26,20 +27,29 @@ func (s *PostsService) Archive(ctx context.Context, params PostsArchiveParams, o
 
 // PostsCreateParams holds the parameters of posts.create.
 type PostsCreateParams struct {
-	Text            string   `json:"text,omitzero"`
-	MediaIDs        []string `json:"mediaIds,omitzero"`
+	// The text.
+	Text string `json:"text,omitzero"`
+	// The media files to attach.
+	MediaIDs []string `json:"mediaIds,omitzero"`
+	// The media files that can be seen before paying.
 	PreviewMediaIDs []string `json:"previewMediaIds,omitzero"`
-	PriceCents      int64    `json:"priceCents,omitzero"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents,omitzero"`
 	// A time in the past means now.
 	ScheduledAt time.Time `json:"scheduledAt,omitzero"`
-	// One of 1, 3, 7, 30.
-	ExpiresInDays  int64                   `json:"expiresInDays,omitzero"`
-	LabelIDs       []string                `json:"labelIds,omitzero"`
-	Poll           *PostsCreatePoll        `json:"poll,omitzero"`
-	Fundraising    *PostsCreateFundraising `json:"fundraising,omitzero"`
-	ReleaseFormIDs []string                `json:"releaseFormIds,omitzero"`
-	MentionUserIDs []string                `json:"mentionUserIds,omitzero"`
-	// Default: false.
+	// The number of days until it expires. One of 1, 3, 7, 30.
+	ExpiresInDays int64 `json:"expiresInDays,omitzero"`
+	// The labels of the post.
+	LabelIDs []string `json:"labelIds,omitzero"`
+	// The poll of the post; null if it has none.
+	Poll *PostsCreatePoll `json:"poll,omitzero"`
+	// The goal of a fundraising post; null if it is none.
+	Fundraising *PostsCreateFundraising `json:"fundraising,omitzero"`
+	// The release forms of the people who are shown.
+	ReleaseFormIDs []string `json:"releaseFormIds,omitzero"`
+	// The users whom the post mentions.
+	MentionUserIDs []string `json:"mentionUserIds,omitzero"`
+	// Whether to save the post as a draft. Default: false.
 	SaveForLater bool `json:"saveForLater,omitzero"`
 }
 
@@ -51,6 +61,7 @@ func (s *PostsService) Create(ctx context.Context, params PostsCreateParams, opt
 
 // PostsDeleteParams holds the parameters of posts.delete.
 type PostsDeleteParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
 }
 
@@ -61,6 +72,7 @@ func (s *PostsService) Delete(ctx context.Context, params PostsDeleteParams, opt
 
 // PostsGetParams holds the parameters of posts.get.
 type PostsGetParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
 }
 
@@ -71,9 +83,12 @@ func (s *PostsService) Get(ctx context.Context, params PostsGetParams, options .
 
 // PostsGetStatsParams holds the parameters of posts.getStats.
 type PostsGetStatsParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
-	From   string `json:"from,omitzero"`
-	To     string `json:"to,omitzero"`
+	// The start of the period; null if it has none.
+	From string `json:"from,omitzero"`
+	// The end of the period; null if it has none.
+	To string `json:"to,omitzero"`
 }
 
 // GetStats calls posts.getStats: get the statistics of a post. from and to limit the days of its earnings.
@@ -83,6 +98,7 @@ func (s *PostsService) GetStats(ctx context.Context, params PostsGetStatsParams,
 
 // PostsLikeParams holds the parameters of posts.like.
 type PostsLikeParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
 }
 
@@ -93,12 +109,15 @@ func (s *PostsService) Like(ctx context.Context, params PostsLikeParams, options
 
 // PostsListParams holds the parameters of posts.list.
 type PostsListParams struct {
-	// One of published, scheduled, archived, expired, private. Default: published.
-	State   string `json:"state,omitzero"`
-	Pinned  *bool  `json:"pinned,omitzero"`
+	// The state. One of published, scheduled, archived, expired, private. Default: published.
+	State string `json:"state,omitzero"`
+	// Whether it is pinned now.
+	Pinned *bool `json:"pinned,omitzero"`
+	// The id of the label.
 	LabelID string `json:"labelId,omitzero"`
-	Query   string `json:"query,omitzero"`
-	// One of newest, oldest, tips, likes. Default: newest.
+	// The text to search for.
+	Query string `json:"query,omitzero"`
+	// The order of the items. One of newest, oldest, tips, likes. Default: newest.
 	Order string `json:"order,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -125,6 +144,7 @@ func (s *PostsService) ListAll(ctx context.Context, params PostsListParams, opti
 
 // PostsListBuyersParams holds the parameters of posts.listBuyers.
 type PostsListBuyersParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -151,6 +171,7 @@ func (s *PostsService) ListBuyersAll(ctx context.Context, params PostsListBuyers
 
 // PostsListByUserParams holds the parameters of posts.listByUser.
 type PostsListByUserParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -177,6 +198,7 @@ func (s *PostsService) ListByUserAll(ctx context.Context, params PostsListByUser
 
 // PostsListLikersParams holds the parameters of posts.listLikers.
 type PostsListLikersParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -203,6 +225,7 @@ func (s *PostsService) ListLikersAll(ctx context.Context, params PostsListLikers
 
 // PostsPinParams holds the parameters of posts.pin.
 type PostsPinParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
 }
 
@@ -213,6 +236,7 @@ func (s *PostsService) Pin(ctx context.Context, params PostsPinParams, options .
 
 // PostsUnarchiveParams holds the parameters of posts.unarchive.
 type PostsUnarchiveParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
 }
 
@@ -223,6 +247,7 @@ func (s *PostsService) Unarchive(ctx context.Context, params PostsUnarchiveParam
 
 // PostsUnlikeParams holds the parameters of posts.unlike.
 type PostsUnlikeParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
 }
 
@@ -233,6 +258,7 @@ func (s *PostsService) Unlike(ctx context.Context, params PostsUnlikeParams, opt
 
 // PostsUnpinParams holds the parameters of posts.unpin.
 type PostsUnpinParams struct {
+	// The id of the post.
 	PostID string `json:"postId"`
 }
 
@@ -243,12 +269,18 @@ func (s *PostsService) Unpin(ctx context.Context, params PostsUnpinParams, optio
 
 // PostsUpdateParams holds the parameters of posts.update.
 type PostsUpdateParams struct {
-	PostID      string    `json:"postId"`
-	Text        *string   `json:"text,omitzero"`
-	MediaIDs    []string  `json:"mediaIds,omitzero"`
-	PriceCents  *int64    `json:"priceCents,omitzero"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The text.
+	Text *string `json:"text,omitzero"`
+	// The media files to attach.
+	MediaIDs []string `json:"mediaIds,omitzero"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents *int64 `json:"priceCents,omitzero"`
+	// When it is published; null if it is published immediately.
 	ScheduledAt time.Time `json:"scheduledAt,omitzero"`
-	LabelIDs    []string  `json:"labelIds,omitzero"`
+	// The labels of the post.
+	LabelIDs []string `json:"labelIds,omitzero"`
 }
 
 // Update calls posts.update: change a post. Its time can be changed until it is published. Normally causes the event
@@ -259,7 +291,9 @@ func (s *PostsService) Update(ctx context.Context, params PostsUpdateParams, opt
 
 // PostsVotePollParams holds the parameters of posts.votePoll.
 type PostsVotePollParams struct {
-	PostID   string `json:"postId"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The option to vote for.
 	OptionID string `json:"optionId"`
 }
 

@@ -12,15 +12,20 @@ type PromotionsService struct{ account *AccountClient }
 
 // PromotionsCreateParams holds the parameters of promotions.create.
 type PromotionsCreateParams struct {
-	// One of new, expired, both.
+	// Whom it is for. One of new, expired, both.
 	Audience string `json:"audience"`
-	// One of discount, trial.
-	Kind          string `json:"kind"`
-	Percent       int64  `json:"percent,omitzero"`
-	TrialDays     int64  `json:"trialDays,omitzero"`
-	MaxClaims     int64  `json:"maxClaims,omitzero"`
-	ExpiresInDays int64  `json:"expiresInDays,omitzero"`
-	Message       string `json:"message,omitzero"`
+	// What kind it is. One of discount, trial.
+	Kind string `json:"kind"`
+	// The discount in percent.
+	Percent int64 `json:"percent,omitzero"`
+	// The number of free days; null if there are none.
+	TrialDays int64 `json:"trialDays,omitzero"`
+	// How often it can be claimed; null if there is no limit.
+	MaxClaims int64 `json:"maxClaims,omitzero"`
+	// The number of days until it expires.
+	ExpiresInDays int64 `json:"expiresInDays,omitzero"`
+	// The text that comes with it; null if there is none.
+	Message string `json:"message,omitzero"`
 }
 
 // Create calls promotions.create: start a promotion. A discount defaults to 10 percent, a trial to 7 days.
@@ -30,6 +35,7 @@ func (s *PromotionsService) Create(ctx context.Context, params PromotionsCreateP
 
 // PromotionsDeleteParams holds the parameters of promotions.delete.
 type PromotionsDeleteParams struct {
+	// The id of the promotion; null if there is none.
 	PromotionID string `json:"promotionId"`
 }
 
@@ -40,6 +46,7 @@ func (s *PromotionsService) Delete(ctx context.Context, params PromotionsDeleteP
 
 // PromotionsGetParams holds the parameters of promotions.get.
 type PromotionsGetParams struct {
+	// The id of the promotion; null if there is none.
 	PromotionID string `json:"promotionId"`
 }
 
@@ -50,7 +57,7 @@ func (s *PromotionsService) Get(ctx context.Context, params PromotionsGetParams,
 
 // PromotionsListParams holds the parameters of promotions.list.
 type PromotionsListParams struct {
-	// One of active, ended, all. Default: all.
+	// The state. One of active, ended, all. Default: all.
 	State string `json:"state,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -77,6 +84,7 @@ func (s *PromotionsService) ListAll(ctx context.Context, params PromotionsListPa
 
 // PromotionsListClaimersParams holds the parameters of promotions.listClaimers.
 type PromotionsListClaimersParams struct {
+	// The id of the promotion; null if there is none.
 	PromotionID string `json:"promotionId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -103,6 +111,7 @@ func (s *PromotionsService) ListClaimersAll(ctx context.Context, params Promotio
 
 // PromotionsStopParams holds the parameters of promotions.stop.
 type PromotionsStopParams struct {
+	// The id of the promotion; null if there is none.
 	PromotionID string `json:"promotionId"`
 }
 
@@ -113,10 +122,14 @@ func (s *PromotionsService) Stop(ctx context.Context, params PromotionsStopParam
 
 // PromotionsUpdateParams holds the parameters of promotions.update.
 type PromotionsUpdateParams struct {
-	PromotionID   string  `json:"promotionId"`
-	Message       *string `json:"message,omitzero"`
-	ExpiresInDays *int64  `json:"expiresInDays,omitzero"`
-	MaxClaims     *int64  `json:"maxClaims,omitzero"`
+	// The id of the promotion; null if there is none.
+	PromotionID string `json:"promotionId"`
+	// The text that comes with it; null if there is none.
+	Message *string `json:"message,omitzero"`
+	// The number of days until it expires.
+	ExpiresInDays *int64 `json:"expiresInDays,omitzero"`
+	// How often it can be claimed; null if there is no limit.
+	MaxClaims *int64 `json:"maxClaims,omitzero"`
 }
 
 // Update calls promotions.update: change the message, the end or the limit of a promotion.

@@ -13,9 +13,11 @@ type QueueService struct{ account *AccountClient }
 
 // QueueCountParams holds the parameters of queue.count.
 type QueueCountParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
-	// One of day, month. Default: day.
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// How the values are grouped. One of day, month. Default: day.
 	By string `json:"by,omitzero"`
 }
 
@@ -26,6 +28,7 @@ func (s *QueueService) Count(ctx context.Context, params QueueCountParams, optio
 
 // QueueDeleteParams holds the parameters of queue.delete.
 type QueueDeleteParams struct {
+	// The id in the queue; null if it is not queued.
 	QueueID string `json:"queueId"`
 }
 
@@ -36,9 +39,11 @@ func (s *QueueService) Delete(ctx context.Context, params QueueDeleteParams, opt
 
 // QueueListParams holds the parameters of queue.list.
 type QueueListParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
-	// One of post, message, stream, story.
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// What kind it is. One of post, message, stream, story.
 	Kind string `json:"kind,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -65,6 +70,7 @@ func (s *QueueService) ListAll(ctx context.Context, params QueueListParams, opti
 
 // QueuePublishNowParams holds the parameters of queue.publishNow.
 type QueuePublishNowParams struct {
+	// The id in the queue; null if it is not queued.
 	QueueID string `json:"queueId"`
 }
 
@@ -76,7 +82,9 @@ func (s *QueueService) PublishNow(ctx context.Context, params QueuePublishNowPar
 
 // QueueRescheduleParams holds the parameters of queue.reschedule.
 type QueueRescheduleParams struct {
-	QueueID     string    `json:"queueId"`
+	// The id in the queue; null if it is not queued.
+	QueueID string `json:"queueId"`
+	// When it is published; null if it is published immediately.
 	ScheduledAt time.Time `json:"scheduledAt"`
 }
 

@@ -12,7 +12,9 @@ type ReleaseFormsService struct{ account *AccountClient }
 
 // ReleaseFormsCreateInviteParams holds the parameters of releaseForms.createInvite.
 type ReleaseFormsCreateInviteParams struct {
-	Name  string `json:"name"`
+	// The name.
+	Name string `json:"name"`
+	// The email address.
 	Email string `json:"email,omitzero"`
 }
 
@@ -23,7 +25,7 @@ func (s *ReleaseFormsService) CreateInvite(ctx context.Context, params ReleaseFo
 
 // ReleaseFormsListParams holds the parameters of releaseForms.list.
 type ReleaseFormsListParams struct {
-	// One of pending, approved, rejected, expired.
+	// The status. One of pending, approved, rejected, expired.
 	Status string `json:"status,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -50,6 +52,7 @@ func (s *ReleaseFormsService) ListAll(ctx context.Context, params ReleaseFormsLi
 
 // ReleaseFormsListTaggableParams holds the parameters of releaseForms.listTaggable.
 type ReleaseFormsListTaggableParams struct {
+	// The text to search for.
 	Query string `json:"query,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -76,7 +79,9 @@ func (s *ReleaseFormsService) ListTaggableAll(ctx context.Context, params Releas
 
 // ReleaseFormsTagMediaParams holds the parameters of releaseForms.tagMedia.
 type ReleaseFormsTagMediaParams struct {
-	MediaID        string   `json:"mediaId"`
+	// The id of the media file; null if there is none.
+	MediaID string `json:"mediaId"`
+	// The release forms of the people who are shown.
 	ReleaseFormIDs []string `json:"releaseFormIds"`
 }
 

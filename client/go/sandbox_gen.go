@@ -66,7 +66,7 @@ func (s *SandboxService) ClearFaults(ctx context.Context, accountID string, opti
 // SandboxFireEventParams holds the parameters of sandbox.fireEvent.
 type SandboxFireEventParams struct {
 	// The contents of the event. All fields are optional.
-	Data *FireData `json:"data,omitzero"`
+	Data *SandboxEventData `json:"data,omitzero"`
 	// The kind of event, for example message, tips or subscribed.
 	Event string `json:"event"`
 }

@@ -11,8 +11,10 @@ type SettingsService struct{ account *AccountClient }
 
 // SettingsAddSocialLinkParams holds the parameters of settings.addSocialLink.
 type SettingsAddSocialLinkParams struct {
+	// The name that is shown.
 	Label string `json:"label"`
-	URL   string `json:"url"`
+	// The address.
+	URL string `json:"url"`
 }
 
 // AddSocialLink calls settings.addSocialLink: add a link to the profile.
@@ -22,6 +24,7 @@ func (s *SettingsService) AddSocialLink(ctx context.Context, params SettingsAddS
 
 // SettingsCheckUsernameParams holds the parameters of settings.checkUsername.
 type SettingsCheckUsernameParams struct {
+	// The name in the address of the profile.
 	Username string `json:"username"`
 }
 
@@ -57,6 +60,7 @@ func (s *SettingsService) ListSocialLinks(ctx context.Context, options ...CallOp
 
 // SettingsRemoveSocialLinkParams holds the parameters of settings.removeSocialLink.
 type SettingsRemoveSocialLinkParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
 }
 
@@ -67,6 +71,7 @@ func (s *SettingsService) RemoveSocialLink(ctx context.Context, params SettingsR
 
 // SettingsRevokeSessionParams holds the parameters of settings.revokeSession.
 type SettingsRevokeSessionParams struct {
+	// The id of the session.
 	SessionID string `json:"sessionId"`
 }
 
@@ -78,6 +83,7 @@ func (s *SettingsService) RevokeSession(ctx context.Context, params SettingsRevo
 
 // SettingsSetBlockedCountriesParams holds the parameters of settings.setBlockedCountries.
 type SettingsSetBlockedCountriesParams struct {
+	// The countries, as ISO 3166 codes.
 	Countries []string `json:"countries"`
 }
 
@@ -89,6 +95,7 @@ func (s *SettingsService) SetBlockedCountries(ctx context.Context, params Settin
 
 // SettingsSetSubscriptionPriceParams holds the parameters of settings.setSubscriptionPrice.
 type SettingsSetSubscriptionPriceParams struct {
+	// The price, in cents; 0 if it costs nothing.
 	PriceCents int64 `json:"priceCents"`
 }
 
@@ -100,10 +107,14 @@ func (s *SettingsService) SetSubscriptionPrice(ctx context.Context, params Setti
 
 // SettingsSetWelcomeMessageParams holds the parameters of settings.setWelcomeMessage.
 type SettingsSetWelcomeMessageParams struct {
-	Enabled    bool     `json:"enabled"`
-	Text       *string  `json:"text,omitzero"`
-	MediaIDs   []string `json:"mediaIds,omitzero"`
-	PriceCents *int64   `json:"priceCents,omitzero"`
+	// Whether it is switched on.
+	Enabled bool `json:"enabled"`
+	// The text.
+	Text *string `json:"text,omitzero"`
+	// The media files to attach.
+	MediaIDs []string `json:"mediaIds,omitzero"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents *int64 `json:"priceCents,omitzero"`
 }
 
 // SetWelcomeMessage calls settings.setWelcomeMessage: change the welcome message for new fans. Omitted fields keep
@@ -114,10 +125,14 @@ func (s *SettingsService) SetWelcomeMessage(ctx context.Context, params Settings
 
 // SettingsUpdateProfileParams holds the parameters of settings.updateProfile.
 type SettingsUpdateProfileParams struct {
+	// The name that the profile shows.
 	DisplayName *string `json:"displayName,omitzero"`
-	Bio         *string `json:"bio,omitzero"`
-	Location    *string `json:"location,omitzero"`
-	WebsiteURL  *string `json:"websiteUrl,omitzero"`
+	// The text of the profile.
+	Bio *string `json:"bio,omitzero"`
+	// The place that the profile shows; null if there is none.
+	Location *string `json:"location,omitzero"`
+	// The address of the person's own website; null if there is none.
+	WebsiteURL *string `json:"websiteUrl,omitzero"`
 }
 
 // UpdateProfile calls settings.updateProfile: change the profile. Omitted fields keep their values. Normally causes the
@@ -128,9 +143,12 @@ func (s *SettingsService) UpdateProfile(ctx context.Context, params SettingsUpda
 
 // SettingsUpdateSocialLinkParams holds the parameters of settings.updateSocialLink.
 type SettingsUpdateSocialLinkParams struct {
-	LinkID string  `json:"linkId"`
-	Label  *string `json:"label,omitzero"`
-	URL    *string `json:"url,omitzero"`
+	// The id of the link; null if no link was used.
+	LinkID string `json:"linkId"`
+	// The name that is shown.
+	Label *string `json:"label,omitzero"`
+	// The address.
+	URL *string `json:"url,omitzero"`
 }
 
 // UpdateSocialLink calls settings.updateSocialLink: change a link on the profile.

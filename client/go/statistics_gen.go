@@ -11,9 +11,12 @@ type StatisticsService struct{ account *AccountClient }
 
 // StatisticsCountriesParams holds the parameters of statistics.countries.
 type StatisticsCountriesParams struct {
-	From  string `json:"from"`
-	To    string `json:"to"`
-	Limit int64  `json:"limit,omitzero"`
+	// The start of the period; null if it has none.
+	From string `json:"from"`
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// The largest number of items to return.
+	Limit int64 `json:"limit,omitzero"`
 }
 
 // Countries calls statistics.countries: list the countries of fans and earnings, highest earnings first.
@@ -23,8 +26,10 @@ func (s *StatisticsService) Countries(ctx context.Context, params StatisticsCoun
 
 // StatisticsOverviewParams holds the parameters of statistics.overview.
 type StatisticsOverviewParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
+	// The end of the period; null if it has none.
+	To string `json:"to"`
 }
 
 // Overview calls statistics.overview: get an overview of a period.
@@ -34,11 +39,13 @@ func (s *StatisticsService) Overview(ctx context.Context, params StatisticsOverv
 
 // StatisticsSubscribersParams holds the parameters of statistics.subscribers.
 type StatisticsSubscribersParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
-	// One of day, week, month. Default: day.
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// How the values are grouped. One of day, week, month. Default: day.
 	By string `json:"by,omitzero"`
-	// One of all, new, renewed, lost. Default: all.
+	// What kind it is. One of all, new, renewed, lost. Default: all.
 	Kind string `json:"kind,omitzero"`
 }
 
@@ -50,11 +57,14 @@ func (s *StatisticsService) Subscribers(ctx context.Context, params StatisticsSu
 
 // StatisticsTopLinksParams holds the parameters of statistics.topLinks.
 type StatisticsTopLinksParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
-	// One of tracking, trial, promotion. Default: tracking.
-	Kind  string `json:"kind,omitzero"`
-	Limit int64  `json:"limit,omitzero"`
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// What kind it is. One of tracking, trial, promotion. Default: tracking.
+	Kind string `json:"kind,omitzero"`
+	// The largest number of items to return.
+	Limit int64 `json:"limit,omitzero"`
 }
 
 // TopLinks calls statistics.topLinks: list the top links or promotions by what their fans paid in a period.
@@ -64,11 +74,14 @@ func (s *StatisticsService) TopLinks(ctx context.Context, params StatisticsTopLi
 
 // StatisticsTopMessagesParams holds the parameters of statistics.topMessages.
 type StatisticsTopMessagesParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
-	// One of earnings, purchases, views. Default: earnings.
-	By    string `json:"by,omitzero"`
-	Limit int64  `json:"limit,omitzero"`
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// How the values are grouped. One of earnings, purchases, views. Default: earnings.
+	By string `json:"by,omitzero"`
+	// The largest number of items to return.
+	Limit int64 `json:"limit,omitzero"`
 }
 
 // TopMessages calls statistics.topMessages: list the top mass messages by earnings or purchases in a period, or by
@@ -79,11 +92,14 @@ func (s *StatisticsService) TopMessages(ctx context.Context, params StatisticsTo
 
 // StatisticsTopPostsParams holds the parameters of statistics.topPosts.
 type StatisticsTopPostsParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
-	// One of earnings, views, likes, tips. Default: earnings.
-	By    string `json:"by,omitzero"`
-	Limit int64  `json:"limit,omitzero"`
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// How the values are grouped. One of earnings, views, likes, tips. Default: earnings.
+	By string `json:"by,omitzero"`
+	// The largest number of items to return.
+	Limit int64 `json:"limit,omitzero"`
 }
 
 // TopPosts calls statistics.topPosts: list the top posts by their earnings in a period, or by their views or likes so
@@ -94,11 +110,14 @@ func (s *StatisticsService) TopPosts(ctx context.Context, params StatisticsTopPo
 
 // StatisticsTopStoriesParams holds the parameters of statistics.topStories.
 type StatisticsTopStoriesParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
-	// One of views, tips, likes. Default: views.
-	By    string `json:"by,omitzero"`
-	Limit int64  `json:"limit,omitzero"`
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// How the values are grouped. One of views, tips, likes. Default: views.
+	By string `json:"by,omitzero"`
+	// The largest number of items to return.
+	Limit int64 `json:"limit,omitzero"`
 }
 
 // TopStories calls statistics.topStories: list the top stories of a period.
@@ -108,11 +127,14 @@ func (s *StatisticsService) TopStories(ctx context.Context, params StatisticsTop
 
 // StatisticsTopStreamsParams holds the parameters of statistics.topStreams.
 type StatisticsTopStreamsParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
-	// One of earnings, viewers. Default: earnings.
-	By    string `json:"by,omitzero"`
-	Limit int64  `json:"limit,omitzero"`
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// How the values are grouped. One of earnings, viewers. Default: earnings.
+	By string `json:"by,omitzero"`
+	// The largest number of items to return.
+	Limit int64 `json:"limit,omitzero"`
 }
 
 // TopStreams calls statistics.topStreams: list the top streams that started in a period.
@@ -122,11 +144,13 @@ func (s *StatisticsService) TopStreams(ctx context.Context, params StatisticsTop
 
 // StatisticsVisitorsParams holds the parameters of statistics.visitors.
 type StatisticsVisitorsParams struct {
+	// The start of the period; null if it has none.
 	From string `json:"from"`
-	To   string `json:"to"`
-	// One of day, week, month. Default: day.
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// How the values are grouped. One of day, week, month. Default: day.
 	By string `json:"by,omitzero"`
-	// One of all, guests, users. Default: all.
+	// Whom it is for. One of all, guests, users. Default: all.
 	Audience string `json:"audience,omitzero"`
 }
 

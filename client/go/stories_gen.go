@@ -12,10 +12,15 @@ type StoriesService struct{ account *AccountClient }
 
 // StoriesCreateParams holds the parameters of stories.create.
 type StoriesCreateParams struct {
-	MediaID        string   `json:"mediaId"`
-	Text           string   `json:"text,omitzero"`
-	LinkUserID     string   `json:"linkUserId,omitzero"`
-	QuestionText   string   `json:"questionText,omitzero"`
+	// The id of the media file; null if there is none.
+	MediaID string `json:"mediaId"`
+	// The text.
+	Text string `json:"text,omitzero"`
+	// The user whose profile the story links to.
+	LinkUserID string `json:"linkUserId,omitzero"`
+	// The question that the story asks.
+	QuestionText string `json:"questionText,omitzero"`
+	// The release forms of the people who are shown.
 	ReleaseFormIDs []string `json:"releaseFormIds,omitzero"`
 }
 
@@ -27,6 +32,7 @@ func (s *StoriesService) Create(ctx context.Context, params StoriesCreateParams,
 
 // StoriesDeleteParams holds the parameters of stories.delete.
 type StoriesDeleteParams struct {
+	// The id of the story.
 	StoryID string `json:"storyId"`
 }
 
@@ -37,6 +43,7 @@ func (s *StoriesService) Delete(ctx context.Context, params StoriesDeleteParams,
 
 // StoriesGetParams holds the parameters of stories.get.
 type StoriesGetParams struct {
+	// The id of the story.
 	StoryID string `json:"storyId"`
 }
 
@@ -47,6 +54,7 @@ func (s *StoriesService) Get(ctx context.Context, params StoriesGetParams, optio
 
 // StoriesGetStatsParams holds the parameters of stories.getStats.
 type StoriesGetStatsParams struct {
+	// The id of the story.
 	StoryID string `json:"storyId"`
 }
 
@@ -87,6 +95,7 @@ func (s *StoriesService) ListArchiveAll(ctx context.Context, params StoriesListA
 
 // StoriesListViewersParams holds the parameters of stories.listViewers.
 type StoriesListViewersParams struct {
+	// The id of the story.
 	StoryID string `json:"storyId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -113,6 +122,7 @@ func (s *StoriesService) ListViewersAll(ctx context.Context, params StoriesListV
 
 // StoriesMarkWatchedParams holds the parameters of stories.markWatched.
 type StoriesMarkWatchedParams struct {
+	// The id of the story.
 	StoryID string `json:"storyId"`
 }
 

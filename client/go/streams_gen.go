@@ -13,6 +13,7 @@ type StreamsService struct{ account *AccountClient }
 
 // StreamsCancelParams holds the parameters of streams.cancel.
 type StreamsCancelParams struct {
+	// The id of the stream.
 	StreamID string `json:"streamId"`
 }
 
@@ -23,6 +24,7 @@ func (s *StreamsService) Cancel(ctx context.Context, params StreamsCancelParams,
 
 // StreamsGetParams holds the parameters of streams.get.
 type StreamsGetParams struct {
+	// The id of the stream.
 	StreamID string `json:"streamId"`
 }
 
@@ -33,6 +35,7 @@ func (s *StreamsService) Get(ctx context.Context, params StreamsGetParams, optio
 
 // StreamsGetStatsParams holds the parameters of streams.getStats.
 type StreamsGetStatsParams struct {
+	// The id of the stream.
 	StreamID string `json:"streamId"`
 }
 
@@ -43,7 +46,7 @@ func (s *StreamsService) GetStats(ctx context.Context, params StreamsGetStatsPar
 
 // StreamsListParams holds the parameters of streams.list.
 type StreamsListParams struct {
-	// One of scheduled, live, ended.
+	// The state. One of scheduled, live, ended.
 	State string `json:"state,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -70,6 +73,7 @@ func (s *StreamsService) ListAll(ctx context.Context, params StreamsListParams, 
 
 // StreamsListCommentsParams holds the parameters of streams.listComments.
 type StreamsListCommentsParams struct {
+	// The id of the stream.
 	StreamID string `json:"streamId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -96,14 +100,18 @@ func (s *StreamsService) ListCommentsAll(ctx context.Context, params StreamsList
 
 // StreamsScheduleParams holds the parameters of streams.schedule.
 type StreamsScheduleParams struct {
+	// The title; null if there is none.
 	Title string `json:"title"`
 	// A time in the past means now.
-	StartsAt    time.Time `json:"startsAt"`
-	Description string    `json:"description,omitzero"`
-	// One of fans, everyone, lists. Default: fans.
-	Audience     string   `json:"audience,omitzero"`
-	ListIDs      []string `json:"listIds,omitzero"`
-	TipGoalCents int64    `json:"tipGoalCents,omitzero"`
+	StartsAt time.Time `json:"startsAt"`
+	// The text that describes it.
+	Description string `json:"description,omitzero"`
+	// Whom it is for. One of fans, everyone, lists. Default: fans.
+	Audience string `json:"audience,omitzero"`
+	// The ids of the lists.
+	ListIDs []string `json:"listIds,omitzero"`
+	// The amount of tips to reach, in cents; null if there is no goal.
+	TipGoalCents int64 `json:"tipGoalCents,omitzero"`
 }
 
 // Schedule calls streams.schedule: schedule a stream. It starts automatically at the given time. Normally causes the
@@ -114,6 +122,7 @@ func (s *StreamsService) Schedule(ctx context.Context, params StreamsSchedulePar
 
 // StreamsStopParams holds the parameters of streams.stop.
 type StreamsStopParams struct {
+	// The id of the stream.
 	StreamID string `json:"streamId"`
 }
 
@@ -124,10 +133,14 @@ func (s *StreamsService) Stop(ctx context.Context, params StreamsStopParams, opt
 
 // StreamsUpdateParams holds the parameters of streams.update.
 type StreamsUpdateParams struct {
-	StreamID    string    `json:"streamId"`
-	Title       *string   `json:"title,omitzero"`
-	Description *string   `json:"description,omitzero"`
-	StartsAt    time.Time `json:"startsAt,omitzero"`
+	// The id of the stream.
+	StreamID string `json:"streamId"`
+	// The title; null if there is none.
+	Title *string `json:"title,omitzero"`
+	// The text that describes it.
+	Description *string `json:"description,omitzero"`
+	// When it starts.
+	StartsAt time.Time `json:"startsAt,omitzero"`
 }
 
 // Update calls streams.update: change a stream. Its time can be changed until it starts. Normally causes the event

@@ -26,7 +26,7 @@ func (s *TeamService) EndSession(ctx context.Context, sessionID string, options 
 type TeamInviteParams struct {
 	// The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
 	Email string `json:"email"`
-	// One of owner, admin, developer, support.
+	// What the person may do after joining. One of owner, admin, developer, support.
 	Role string `json:"role"`
 }
 
@@ -100,7 +100,7 @@ func (s *TeamService) RevokeKeys(ctx context.Context, memberID string, options .
 
 // TeamUpdateMemberParams holds the parameters of team.updateMember.
 type TeamUpdateMemberParams struct {
-	// One of owner, admin, developer, support.
+	// What the member may do from now on. One of owner, admin, developer, support.
 	Role string `json:"role"`
 }
 

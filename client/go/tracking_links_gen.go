@@ -12,7 +12,9 @@ type TrackingLinksService struct{ account *AccountClient }
 
 // TrackingLinksCreateParams holds the parameters of trackingLinks.create.
 type TrackingLinksCreateParams struct {
-	Name string   `json:"name"`
+	// The name.
+	Name string `json:"name"`
+	// The creator's own words for it.
 	Tags []string `json:"tags,omitzero"`
 }
 
@@ -23,6 +25,7 @@ func (s *TrackingLinksService) Create(ctx context.Context, params TrackingLinksC
 
 // TrackingLinksDeleteParams holds the parameters of trackingLinks.delete.
 type TrackingLinksDeleteParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
 }
 
@@ -33,6 +36,7 @@ func (s *TrackingLinksService) Delete(ctx context.Context, params TrackingLinksD
 
 // TrackingLinksGetParams holds the parameters of trackingLinks.get.
 type TrackingLinksGetParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
 }
 
@@ -43,9 +47,12 @@ func (s *TrackingLinksService) Get(ctx context.Context, params TrackingLinksGetP
 
 // TrackingLinksGetStatsParams holds the parameters of trackingLinks.getStats.
 type TrackingLinksGetStatsParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
-	From   string `json:"from,omitzero"`
-	To     string `json:"to,omitzero"`
+	// The start of the period; null if it has none.
+	From string `json:"from,omitzero"`
+	// The end of the period; null if it has none.
+	To string `json:"to,omitzero"`
 }
 
 // GetStats calls trackingLinks.getStats: get the statistics of a tracking link, in total or for a period.
@@ -55,10 +62,11 @@ func (s *TrackingLinksService) GetStats(ctx context.Context, params TrackingLink
 
 // TrackingLinksListParams holds the parameters of trackingLinks.list.
 type TrackingLinksListParams struct {
-	// One of active, ended, all. Default: active.
+	// The state. One of active, ended, all. Default: active.
 	State string `json:"state,omitzero"`
-	// One of newest, clicks, subscribers, revenue. Default: newest.
+	// The order of the items. One of newest, clicks, subscribers, revenue. Default: newest.
 	Order string `json:"order,omitzero"`
+	// The text to search for.
 	Query string `json:"query,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -85,8 +93,10 @@ func (s *TrackingLinksService) ListAll(ctx context.Context, params TrackingLinks
 
 // TrackingLinksListSpendersParams holds the parameters of trackingLinks.listSpenders.
 type TrackingLinksListSpendersParams struct {
-	LinkID        string `json:"linkId"`
-	MinSpendCents int64  `json:"minSpendCents,omitzero"`
+	// The id of the link; null if no link was used.
+	LinkID string `json:"linkId"`
+	// The smallest amount that the fans to list have paid, in cents.
+	MinSpendCents int64 `json:"minSpendCents,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
@@ -112,6 +122,7 @@ func (s *TrackingLinksService) ListSpendersAll(ctx context.Context, params Track
 
 // TrackingLinksListSubscribersParams holds the parameters of trackingLinks.listSubscribers.
 type TrackingLinksListSubscribersParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -138,7 +149,9 @@ func (s *TrackingLinksService) ListSubscribersAll(ctx context.Context, params Tr
 
 // TrackingLinksShareParams holds the parameters of trackingLinks.share.
 type TrackingLinksShareParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -149,7 +162,9 @@ func (s *TrackingLinksService) Share(ctx context.Context, params TrackingLinksSh
 
 // TrackingLinksUnshareParams holds the parameters of trackingLinks.unshare.
 type TrackingLinksUnshareParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -161,9 +176,12 @@ func (s *TrackingLinksService) Unshare(ctx context.Context, params TrackingLinks
 
 // TrackingLinksUpdateParams holds the parameters of trackingLinks.update.
 type TrackingLinksUpdateParams struct {
-	LinkID string   `json:"linkId"`
-	Name   *string  `json:"name,omitzero"`
-	Tags   []string `json:"tags,omitzero"`
+	// The id of the link; null if no link was used.
+	LinkID string `json:"linkId"`
+	// The name.
+	Name *string `json:"name,omitzero"`
+	// The creator's own words for it.
+	Tags []string `json:"tags,omitzero"`
 }
 
 // Update calls trackingLinks.update: change the name or the tags of a tracking link.

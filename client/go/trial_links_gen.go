@@ -13,11 +13,16 @@ type TrialLinksService struct{ account *AccountClient }
 
 // TrialLinksCreateParams holds the parameters of trialLinks.create.
 type TrialLinksCreateParams struct {
-	Name         string    `json:"name"`
-	DurationDays int64     `json:"durationDays"`
-	MaxClaims    int64     `json:"maxClaims,omitzero"`
-	ExpiresAt    time.Time `json:"expiresAt,omitzero"`
-	Tags         []string  `json:"tags,omitzero"`
+	// The name.
+	Name string `json:"name"`
+	// The number of free days.
+	DurationDays int64 `json:"durationDays"`
+	// How often it can be claimed; null if there is no limit.
+	MaxClaims int64 `json:"maxClaims,omitzero"`
+	// When it expires; null if it does not expire.
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	// The creator's own words for it.
+	Tags []string `json:"tags,omitzero"`
 }
 
 // Create calls trialLinks.create: create a link to a free trial of a given number of days.
@@ -27,6 +32,7 @@ func (s *TrialLinksService) Create(ctx context.Context, params TrialLinksCreateP
 
 // TrialLinksDeleteParams holds the parameters of trialLinks.delete.
 type TrialLinksDeleteParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
 }
 
@@ -37,6 +43,7 @@ func (s *TrialLinksService) Delete(ctx context.Context, params TrialLinksDeleteP
 
 // TrialLinksEndParams holds the parameters of trialLinks.end.
 type TrialLinksEndParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
 }
 
@@ -47,6 +54,7 @@ func (s *TrialLinksService) End(ctx context.Context, params TrialLinksEndParams,
 
 // TrialLinksGetParams holds the parameters of trialLinks.get.
 type TrialLinksGetParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
 }
 
@@ -57,9 +65,12 @@ func (s *TrialLinksService) Get(ctx context.Context, params TrialLinksGetParams,
 
 // TrialLinksGetStatsParams holds the parameters of trialLinks.getStats.
 type TrialLinksGetStatsParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
-	From   string `json:"from,omitzero"`
-	To     string `json:"to,omitzero"`
+	// The start of the period; null if it has none.
+	From string `json:"from,omitzero"`
+	// The end of the period; null if it has none.
+	To string `json:"to,omitzero"`
 }
 
 // GetStats calls trialLinks.getStats: get the statistics of a trial link, in total or for a period.
@@ -69,7 +80,7 @@ func (s *TrialLinksService) GetStats(ctx context.Context, params TrialLinksGetSt
 
 // TrialLinksListParams holds the parameters of trialLinks.list.
 type TrialLinksListParams struct {
-	// One of active, ended, all. Default: active.
+	// The state. One of active, ended, all. Default: active.
 	State string `json:"state,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -96,8 +107,10 @@ func (s *TrialLinksService) ListAll(ctx context.Context, params TrialLinksListPa
 
 // TrialLinksListSpendersParams holds the parameters of trialLinks.listSpenders.
 type TrialLinksListSpendersParams struct {
-	LinkID        string `json:"linkId"`
-	MinSpendCents int64  `json:"minSpendCents,omitzero"`
+	// The id of the link; null if no link was used.
+	LinkID string `json:"linkId"`
+	// The smallest amount that the fans to list have paid, in cents.
+	MinSpendCents int64 `json:"minSpendCents,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
 	// nextCursor of the page before.
@@ -123,6 +136,7 @@ func (s *TrialLinksService) ListSpendersAll(ctx context.Context, params TrialLin
 
 // TrialLinksListSubscribersParams holds the parameters of trialLinks.listSubscribers.
 type TrialLinksListSubscribersParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -149,7 +163,9 @@ func (s *TrialLinksService) ListSubscribersAll(ctx context.Context, params Trial
 
 // TrialLinksShareParams holds the parameters of trialLinks.share.
 type TrialLinksShareParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -160,7 +176,9 @@ func (s *TrialLinksService) Share(ctx context.Context, params TrialLinksSharePar
 
 // TrialLinksUnshareParams holds the parameters of trialLinks.unshare.
 type TrialLinksUnshareParams struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -171,9 +189,12 @@ func (s *TrialLinksService) Unshare(ctx context.Context, params TrialLinksUnshar
 
 // TrialLinksUpdateParams holds the parameters of trialLinks.update.
 type TrialLinksUpdateParams struct {
-	LinkID string   `json:"linkId"`
-	Name   *string  `json:"name,omitzero"`
-	Tags   []string `json:"tags,omitzero"`
+	// The id of the link; null if no link was used.
+	LinkID string `json:"linkId"`
+	// The name.
+	Name *string `json:"name,omitzero"`
+	// The creator's own words for it.
+	Tags []string `json:"tags,omitzero"`
 }
 
 // Update calls trialLinks.update: change the name or the tags of a trial link.

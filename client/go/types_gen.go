@@ -14,20 +14,27 @@ type AbortedResult struct {
 
 // Account is a connected creator account.
 type Account struct {
-	AvatarURL *string   `json:"avatarUrl"`
+	// The address of the profile picture; null if there is none.
+	AvatarURL *string `json:"avatarUrl"`
+	// When the account was connected for the first time.
 	CreatedAt time.Time `json:"createdAt"`
 	// What the account is signed in with: the session of a person, a key that the platform issued to programs, or an
 	// authorisation by OAuth. One of session, token, oauth.
 	Credentials string `json:"credentials"`
+	// The name that the profile shows.
 	DisplayName string `json:"displayName"`
-	ID          string `json:"id"`
-	Label       string `json:"label"`
+	// The id of the account.
+	ID string `json:"id"`
+	// Your own name for the account; may be empty.
+	Label string `json:"label"`
 	// When the session was last probed.
 	LastCheckedAt *time.Time `json:"lastCheckedAt"`
 	// When the platform last accepted the session.
-	LastSeenAt *time.Time        `json:"lastSeenAt"`
-	Listener   Listener          `json:"listener"`
-	Metadata   map[string]string `json:"metadata"`
+	LastSeenAt *time.Time `json:"lastSeenAt"`
+	// The connection that receives the account's events.
+	Listener Listener `json:"listener"`
+	// Your own metadata.
+	Metadata map[string]string `json:"metadata"`
 	// The platform's id of the creator.
 	OfUserID string `json:"ofUserId"`
 	// The attempt under way for this account.
@@ -37,26 +44,34 @@ type Account struct {
 	// Where the account's traffic leaves.
 	ProxyCountry string `json:"proxyCountry"`
 	// The caller's own id of it.
-	ReferenceID         *string `json:"referenceId"`
-	RememberCredentials bool    `json:"rememberCredentials"`
-	Sandbox             bool    `json:"sandbox"`
+	ReferenceID *string `json:"referenceId"`
+	// Whether the credentials are stored, so that the account can be signed in again without the creator.
+	RememberCredentials bool `json:"rememberCredentials"`
+	// Whether the account is on the sandbox platform.
+	Sandbox bool `json:"sandbox"`
 	// Null if the platform does not say.
 	SessionExpiresAt *time.Time `json:"sessionExpiresAt"`
 	// The creator's own site, on a platform where each creator has one; else null.
 	Site *string `json:"site"`
-	// One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused.
-	State          string    `json:"state"`
+	// Whether the account works, and why not. One of connecting, active, degraded, reauthenticating, reconnect_required,
+	// restricted, paused.
+	State string `json:"state"`
+	// Since when the account is in this state.
 	StateChangedAt time.Time `json:"stateChangedAt"`
 	// Why it is in this state. The set may grow.
 	StateReason *string `json:"stateReason"`
-	// What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
-	Username   string `json:"username"`
+	// The creator's name in the address of the profile.
+	Username string `json:"username"`
 }
 
 // AccountChallengeRequiredData is the data of the event account.challenge_required.
 type AccountChallengeRequiredData struct {
-	AttemptID string  `json:"attemptId"`
+	// The attempt that waits for an answer.
+	AttemptID string `json:"attemptId"`
+	// The email address to which a code was sent, mostly hidden; null if none was.
 	EmailMask *string `json:"email_mask"`
 	// When the challenge ends.
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -65,7 +80,8 @@ type AccountChallengeRequiredData struct {
 	From string `json:"from"`
 	// How the creator is asked: sms, app, email, face or mobile.
 	OTPChannel *string `json:"otp_channel"`
-	PhoneMask  *string `json:"phone_mask"`
+	// The phone number to which a code was sent, mostly hidden; null if none was.
+	PhoneMask *string `json:"phone_mask"`
 	// Why the account is in this state. The set may grow.
 	Reason *string `json:"reason"`
 	// The state of the attempt.
@@ -73,7 +89,8 @@ type AccountChallengeRequiredData struct {
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
 }
 
@@ -91,29 +108,23 @@ type AccountChoice struct {
 
 // AccountConnectedData is the data of the event account.connected.
 type AccountConnectedData struct {
+	// The account.
 	Account Account `json:"account"`
 	// The attempt that connected it.
 	AttemptID *string `json:"attemptId"`
 	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
 	// disconnected; others may follow.
 	From string `json:"from"`
-	// How it was connected: credentials, mobile_app, cookie, curl, token, oauth or reauth.
+	// How it was connected. One of credentials, mobile_app, cookie, curl, token, oauth, reauth; others may follow.
 	Kind string `json:"kind"`
 	// Why the account is in this state. The set may grow.
 	Reason *string `json:"reason"`
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
-}
-
-// AccountDefaults is the limits of an account that has none of its own.
-type AccountDefaults struct {
-	ReadPerMinute int64 `json:"readPerMinute"`
-	// When the full limits of every account are available again at the latest, in Unix seconds.
-	Reset          int64 `json:"reset"`
-	WritePerMinute int64 `json:"writePerMinute"`
 }
 
 // AccountDegradedData is the data of the event account.degraded.
@@ -128,14 +139,17 @@ type AccountDegradedData struct {
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
 }
 
 // AccountDisconnected is the result of disconnecting an account.
 type AccountDisconnected struct {
-	Deleted bool   `json:"deleted"`
-	ID      string `json:"id"`
+	// True: the account was disconnected, and its data is unreadable.
+	Deleted bool `json:"deleted"`
+	// The account's id.
+	ID string `json:"id"`
 }
 
 // AccountDisconnectedData is the data of the event account.disconnected.
@@ -145,7 +159,8 @@ type AccountDisconnectedData struct {
 	// The state before. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted, paused,
 	// disconnected; others may follow.
 	From string `json:"from"`
-	ID   string `json:"id"`
+	// The id of the account.
+	ID string `json:"id"`
 	// The platform's id of the creator.
 	OfUserID string `json:"ofUserId"`
 	// When its session, credentials and data were destroyed.
@@ -155,11 +170,12 @@ type AccountDisconnectedData struct {
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
 }
 
-// AccountPage is a page of Account items.
+// AccountPage is a page of accounts.
 type AccountPage struct {
 	// In the order in which they were first connected, unless order is set.
 	Accounts []ListedAccount `json:"accounts"`
@@ -182,8 +198,19 @@ type AccountPausedData struct {
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
+}
+
+// AccountRateDefaults is the limits of an account that has none of its own.
+type AccountRateDefaults struct {
+	// Reads a minute of an account.
+	ReadPerMinute int64 `json:"readPerMinute"`
+	// When the full limits of every account are available again at the latest, in Unix seconds.
+	Reset int64 `json:"reset"`
+	// Writes a minute of an account.
+	WritePerMinute int64 `json:"writePerMinute"`
 }
 
 // AccountReauthenticatingData is the data of the event account.reauthenticating.
@@ -198,7 +225,8 @@ type AccountReauthenticatingData struct {
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
 }
 
@@ -218,12 +246,14 @@ type AccountReconnectRequiredData struct {
 	UpstreamCode json.RawMessage `json:"upstreamCode"`
 	// The platform's error message.
 	UpstreamMessage *string `json:"upstreamMessage"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
 }
 
 // AccountReconnectedData is the data of the event account.reconnected.
 type AccountReconnectedData struct {
+	// The account.
 	Account Account `json:"account"`
 	// The attempt that reconnected it.
 	AttemptID *string `json:"attemptId"`
@@ -237,7 +267,8 @@ type AccountReconnectedData struct {
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
 }
 
@@ -253,7 +284,8 @@ type AccountRecoveredData struct {
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
 }
 
@@ -271,7 +303,8 @@ type AccountRestrictedData struct {
 	UpstreamCode json.RawMessage `json:"upstreamCode"`
 	// The platform's error message.
 	UpstreamMessage *string `json:"upstreamMessage"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
 }
 
@@ -287,7 +320,8 @@ type AccountResumedData struct {
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
 }
 
@@ -299,12 +333,14 @@ type AccountSessionExpiringData struct {
 	// disconnected; others may follow.
 	From string `json:"from"`
 	// Why the account is in this state. The set may grow.
-	Reason           *string   `json:"reason"`
+	Reason *string `json:"reason"`
+	// When the session ends.
 	SessionExpiresAt time.Time `json:"sessionExpiresAt"`
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
 }
 
@@ -320,22 +356,24 @@ type AccountUpdatedData struct {
 	// The state after; the same as from if the state did not change. One of connecting, active, degraded, reauthenticating,
 	// reconnect_required, restricted, paused, disconnected; others may follow.
 	To string `json:"to"`
-	// What a person must do. The set may grow.
+	// What a person must do. One of none, wait, solve_challenge, reconnect, open_native, resume, upgrade; others may
+	// follow.
 	UserAction string `json:"userAction"`
 }
 
 // AccountUsage is the number of accounts and its limit.
 type AccountUsage struct {
 	// The number of accounts in each state. States without accounts are omitted.
-	ByState   map[string]int64 `json:"byState"`
-	Connected int64            `json:"connected"`
+	ByState map[string]int64 `json:"byState"`
+	// The accounts that are connected.
+	Connected int64 `json:"connected"`
 	// -1 means unlimited.
 	Limit int64 `json:"limit"`
 }
 
 // AccountWebhook is the health of an account's webhook.
 type AccountWebhook struct {
-	// One of healthy, failing, paused, disabled.
+	// How the deliveries go; none if the account has no webhook. One of healthy, failing, paused, disabled.
 	State string `json:"state"`
 }
 
@@ -350,42 +388,59 @@ type AccountWindows struct {
 // Attempt is an attempt to connect an account.
 type Attempt struct {
 	// The account. Null until the state is completed_success.
-	AccountID          *string    `json:"account_id"`
-	AttemptID          string     `json:"attempt_id"`
+	AccountID *string `json:"account_id"`
+	// The id of the attempt.
+	AttemptID string `json:"attempt_id"`
+	// Until when the challenge can be answered; null if there is none.
 	ChallengeExpiresAt *time.Time `json:"challenge_expires_at"`
-	CreatedAt          time.Time  `json:"created_at"`
-	EmailMask          *string    `json:"email_mask"`
+	// When the attempt was started.
+	CreatedAt time.Time `json:"created_at"`
+	// The email address to which a code was sent, mostly hidden; null if none was.
+	EmailMask *string `json:"email_mask"`
 	// The same page for an iframe, on the origins that the hosted session allows. Null for a key without accounts:write.
-	EmbedURL  *string         `json:"embed_url"`
-	ExpiresAt time.Time       `json:"expires_at"`
-	Failure   *AttemptFailure `json:"failure"`
-	// credentials, mobile_app, cookie, curl, token, oauth or reauth.
-	Kind     string            `json:"kind"`
-	Label    string            `json:"label"`
+	EmbedURL *string `json:"embed_url"`
+	// When the attempt ends if nothing happens.
+	ExpiresAt time.Time `json:"expires_at"`
+	// Why the attempt failed; null if it did not fail.
+	Failure *AttemptFailure `json:"failure"`
+	// How the account is connected. One of credentials, mobile_app, cookie, curl, token, oauth, reauth; others may follow.
+	Kind string `json:"kind"`
+	// The label of the account; may be empty.
+	Label string `json:"label"`
+	// Your own metadata.
 	Metadata map[string]string `json:"metadata"`
 	// What can be done now. New values may come.
 	NextActions []string `json:"next_actions"`
 	// sms, app, email, face or mobile: by which way the creator is asked.
-	OTPChannel           *string  `json:"otp_channel"`
+	OTPChannel *string `json:"otp_channel"`
+	// The ways in which a code can be sent.
 	OTPChannelsAvailable []string `json:"otp_channels_available"`
-	PhoneMask            *string  `json:"phone_mask"`
+	// The phone number to which a code was sent, mostly hidden; null if none was.
+	PhoneMask *string `json:"phone_mask"`
 	// A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write.
-	PhoneURL          *string    `json:"phone_url"`
+	PhoneURL *string `json:"phone_url"`
+	// When the page for the phone stops working; null if there is none.
 	PhoneURLExpiresAt *time.Time `json:"phone_url_expires_at"`
 	// The platform that the creator signs in to.
-	Platform     string  `json:"platform"`
-	PollAfterSec *int64  `json:"poll_after_sec"`
-	PollingURL   *string `json:"polling_url"`
+	Platform string `json:"platform"`
+	// Seconds to wait before the next request for the attempt; null if waiting changes nothing.
+	PollAfterSec *int64 `json:"poll_after_sec"`
+	// The operation that returns the attempt.
+	PollingURL *string `json:"polling_url"`
 	// What happens within the state. New values may come.
-	Progress     string `json:"progress"`
+	Progress string `json:"progress"`
+	// The region through which the traffic leaves.
 	ProxyCountry string `json:"proxy_country"`
 	// True when it refreshes an existing account instead of making one.
 	Reconnect bool `json:"reconnect"`
 	// The account that it reconnects; null if the attempt was started without one.
 	ReconnectAccountID *string `json:"reconnect_account_id"`
-	ReferenceID        *string `json:"reference_id"`
-	ResendAfterSec     *int64  `json:"resend_after_sec"`
-	ResendsRemaining   *int64  `json:"resends_remaining"`
+	// Your own reference of the creator; null if there is none.
+	ReferenceID *string `json:"reference_id"`
+	// Seconds until the code can be sent again; null if no code is asked for.
+	ResendAfterSec *int64 `json:"resend_after_sec"`
+	// How many more times the code can be sent; null if no code is asked for.
+	ResendsRemaining *int64 `json:"resends_remaining"`
 	// The hosted session in which it was started.
 	SessionID string `json:"session_id"`
 	// The creator's own site, on a platform where each creator has one; else null.
@@ -393,63 +448,82 @@ type Attempt struct {
 	// Where the attempt stands. Act on next_actions rather than on a list of states. One of pending,
 	// awaiting_mobile_session, needs_otp, needs_app_otp, needs_email, needs_face_otp, wrong_2fa_code_retry,
 	// completed_success, completed_failed.
-	State                string    `json:"state"`
-	SubmissionsRemaining *int64    `json:"submissions_remaining"`
-	UpdatedAt            time.Time `json:"updated_at"`
+	State string `json:"state"`
+	// How many more codes can be submitted; null if no code is asked for.
+	SubmissionsRemaining *int64 `json:"submissions_remaining"`
+	// When the attempt last changed.
+	UpdatedAt time.Time `json:"updated_at"`
 	// A page for the creator, while something is asked of them. Null for a key without accounts:write.
 	VerificationPageURL *string `json:"verification_page_url"`
 }
 
 // AttemptFailure is the reason why an attempt failed.
 type AttemptFailure struct {
-	Code          string `json:"code"`
-	Message       string `json:"message"`
+	// The reason as a stable word.
+	Code string `json:"code"`
+	// An explanation for people.
+	Message string `json:"message"`
+	// Seconds to wait before a new attempt; null if there is no need to wait.
 	RetryAfterSec *int64 `json:"retry_after_sec"`
-	Retryable     bool   `json:"retryable"`
+	// Whether a new attempt may succeed.
+	Retryable bool `json:"retryable"`
 	// The platform's error code, an integer or a string; null if it gave none.
-	UpstreamCode    json.RawMessage `json:"upstream_code"`
-	UpstreamMessage *string         `json:"upstream_message"`
+	UpstreamCode json.RawMessage `json:"upstream_code"`
+	// The platform's own message; null if it gave none.
+	UpstreamMessage *string `json:"upstream_message"`
 }
 
-// AttemptPage is a page of Attempt items.
+// AttemptPage is a page of connect attempts.
 type AttemptPage struct {
-	Attempts   []Attempt `json:"attempts"`
-	NextCursor *string   `json:"nextCursor"`
+	// The attempts, the newest first.
+	Attempts []Attempt `json:"attempts"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
 }
 
 // AttemptUsage is the number of connect attempts.
 type AttemptUsage struct {
-	Failed    int64 `json:"failed"`
-	Started   int64 `json:"started"`
+	// The attempts that failed.
+	Failed int64 `json:"failed"`
+	// The attempts that were started.
+	Started int64 `json:"started"`
+	// The attempts that connected an account.
 	Succeeded int64 `json:"succeeded"`
 }
 
 // AuditActor is the person or key that did something.
 type AuditActor struct {
+	// The id of the key, member or operator.
 	ID string `json:"id"`
-	// One of key, operator, system, creator, member.
-	Kind  string `json:"kind"`
+	// What kind of caller it was. One of key, operator, system, creator, member.
+	Kind string `json:"kind"`
+	// The name of the key or person; may be empty.
 	Label string `json:"label"`
 }
 
 // AuditEntry is an action in the organisation.
 type AuditEntry struct {
-	Action string     `json:"action"`
-	Actor  AuditActor `json:"actor"`
-	At     time.Time  `json:"at"`
+	// What was done, such as webhook.put.
+	Action string `json:"action"`
+	// Who did it.
+	Actor AuditActor `json:"actor"`
+	// When it happened.
+	At time.Time `json:"at"`
 	// The fields that changed, each with from and to.
 	Changes json.RawMessage `json:"changes"`
-	ID      string          `json:"id"`
+	// The id of the entry.
+	ID string `json:"id"`
 	// A hash of the source address: equal for equal sources, and not reversible.
 	IPHash string `json:"ipHash"`
 	// Failed changes have no entry. One of success.
-	Outcome   string `json:"outcome"`
+	Outcome string `json:"outcome"`
+	// The request that did it.
 	RequestID string `json:"requestId"`
 	// The id of the changed object.
 	Target string `json:"target"`
 }
 
-// AuditPage is a page of Audit items.
+// AuditPage is a page of audit entries.
 type AuditPage struct {
 	// Newest first.
 	Entries []AuditEntry `json:"entries"`
@@ -457,25 +531,32 @@ type AuditPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// AutoRenewChangedData is the data of the event autoRenewChanged.
+// AutoRenewChangedData: what happened.
 type AutoRenewChangedData struct {
-	User      User `json:"user"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// Whether the subscription is renewed automatically.
 	AutoRenew bool `json:"autoRenew"`
 }
 
 // Balance is the creator's money on the platform.
 type Balance struct {
-	AvailableCents int64  `json:"availableCents"`
-	PendingCents   int64  `json:"pendingCents"`
-	Currency       string `json:"currency"`
-	MinPayoutCents int64  `json:"minPayoutCents"`
+	// The amount that can be paid out, in cents.
+	AvailableCents int64 `json:"availableCents"`
+	// The amount that cannot be paid out yet, in cents.
+	PendingCents int64 `json:"pendingCents"`
+	// The currency, as an ISO 4217 code.
+	Currency string `json:"currency"`
+	// The smallest amount of a payout, in cents.
+	MinPayoutCents int64 `json:"minPayoutCents"`
 }
 
 // Banner is a message from the operators of the service to all customers.
 type Banner struct {
-	// One of info, warning, critical.
+	// How serious it is. One of info, warning, critical.
 	Level string `json:"level"`
-	Text  string `json:"text"`
+	// What to show.
+	Text string `json:"text"`
 	// The address of more information; null if there is none.
 	URL *string `json:"url"`
 }
@@ -487,6 +568,7 @@ type BlockedResult struct {
 
 // BrowserPerson is the person who is signed in.
 type BrowserPerson struct {
+	// The email address of the person.
 	Email string `json:"email"`
 	// operator for an operator of the service to whom an owner has granted access.
 	ID string `json:"id"`
@@ -494,22 +576,28 @@ type BrowserPerson struct {
 
 // BrowserSession is a browser that is signed in to the dashboard.
 type BrowserSession struct {
+	// When the person signed in.
 	CreatedAt time.Time `json:"createdAt"`
 	// True for the browser that makes this call.
 	Current bool `json:"current"`
 	// When the session ends if it is not used again.
 	ExpiresAt time.Time `json:"expiresAt"`
-	ID        string    `json:"id"`
+	// The id of the session.
+	ID string `json:"id"`
 	// Accurate to the minute.
-	LastSeenAt time.Time     `json:"lastSeenAt"`
-	Person     BrowserPerson `json:"person"`
-	UserAgent  string        `json:"userAgent"`
+	LastSeenAt time.Time `json:"lastSeenAt"`
+	// Who is signed in.
+	Person BrowserPerson `json:"person"`
+	// The User-Agent of the browser.
+	UserAgent string `json:"userAgent"`
 }
 
 // BrowserSessionEnded is the result of signing a browser out.
 type BrowserSessionEnded struct {
-	Ended bool   `json:"ended"`
-	ID    string `json:"id"`
+	// True: the browser is signed out.
+	Ended bool `json:"ended"`
+	// The id of the session.
+	ID string `json:"id"`
 }
 
 // BrowserSessionList is the browsers that are signed in.
@@ -520,21 +608,29 @@ type BrowserSessionList struct {
 
 // Bundle is a subscription for several months at a discount.
 type Bundle struct {
-	ID         string `json:"id"`
-	Months     int64  `json:"months"`
-	Percent    int64  `json:"percent"`
-	PriceCents int64  `json:"priceCents"`
+	// Its id.
+	ID string `json:"id"`
+	// The number of months.
+	Months int64 `json:"months"`
+	// The discount in percent.
+	Percent int64 `json:"percent"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
 }
 
 // BundlePage is a page of Bundle items.
 type BundlePage struct {
-	Items      []Bundle `json:"items"`
-	NextCursor *string  `json:"nextCursor"`
-	HasMore    bool     `json:"hasMore"`
+	// The items of the page.
+	Items []Bundle `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // CallUsage is the number of calls.
 type CallUsage struct {
+	// The calls that failed.
 	Failed int64 `json:"failed"`
 	// Calls refused by a limit. They do not count towards any limit.
 	RateLimited int64 `json:"rateLimited"`
@@ -553,101 +649,147 @@ type CanceledResult struct {
 
 // Chargeback is a payment that was charged back.
 type Chargeback struct {
-	ID            string    `json:"id"`
-	TransactionID string    `json:"transactionId"`
-	AmountCents   int64     `json:"amountCents"`
-	User          *User     `json:"user"`
-	CreatedAt     time.Time `json:"createdAt"`
+	// Its id.
+	ID string `json:"id"`
+	// The id of the transaction.
+	TransactionID string `json:"transactionId"`
+	// The amount, in cents.
+	AmountCents int64 `json:"amountCents"`
+	// The user; null if the platform names none.
+	User *User `json:"user"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
 }
 
-// ChargebackData is the data of the event chargeback.
+// ChargebackData: what happened.
 type ChargebackData struct {
+	// The chargeback.
 	Chargeback Chargeback `json:"chargeback"`
 }
 
 // ChargebackPage is a page of Chargeback items.
 type ChargebackPage struct {
-	Items      []Chargeback `json:"items"`
-	NextCursor *string      `json:"nextCursor"`
-	HasMore    bool         `json:"hasMore"`
+	// The items of the page.
+	Items []Chargeback `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // Chat is a conversation with one person.
 type Chat struct {
-	ID               string    `json:"id"`
-	User             User      `json:"user"`
-	LastMessage      *Message  `json:"lastMessage"`
-	UnreadCount      int64     `json:"unreadCount"`
-	IsMuted          bool      `json:"isMuted"`
-	IsPinned         bool      `json:"isPinned"`
-	IsHidden         bool      `json:"isHidden"`
-	CanSend          bool      `json:"canSend"`
-	CannotSendReason *string   `json:"cannotSendReason"`
-	UpdatedAt        time.Time `json:"updatedAt"`
+	// Its id.
+	ID string `json:"id"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// The last message of the chat; null if there is none.
+	LastMessage *Message `json:"lastMessage"`
+	// The number of unread messages.
+	UnreadCount int64 `json:"unreadCount"`
+	// Whether the chat is muted.
+	IsMuted bool `json:"isMuted"`
+	// Whether it is pinned.
+	IsPinned bool `json:"isPinned"`
+	// Whether the chat is hidden.
+	IsHidden bool `json:"isHidden"`
+	// Whether a message can be sent to this person.
+	CanSend bool `json:"canSend"`
+	// Why no message can be sent; null if one can.
+	CannotSendReason *string `json:"cannotSendReason"`
+	// When it last changed; null if never.
+	UpdatedAt time.Time `json:"updatedAt"`
 }
 
 // ChatPage is a page of Chat items.
 type ChatPage struct {
-	Items      []Chat  `json:"items"`
+	// The items of the page.
+	Items []Chat `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
-	HasMore    bool    `json:"hasMore"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// ChatReadData is the data of the event chatRead.
+// ChatReadData: what happened.
 type ChatReadData struct {
+	// The id of the chat.
 	ChatID *string `json:"chatId"`
-	All    bool    `json:"all"`
+	// Whether all chats were read.
+	All bool `json:"all"`
 }
 
-// ChatsMarkAllReadResult is the number of chats that were marked as read.
+// ChatsMarkAllReadResult is the result of the method.
 type ChatsMarkAllReadResult struct {
+	// The number of them.
 	Count int64 `json:"count"`
 }
 
 // Comment is a comment on a post or a live stream.
 type Comment struct {
+	// Its id.
 	ID string `json:"id"`
 	// the post, or the stream
-	PostID    string    `json:"postId"`
-	Author    User      `json:"author"`
-	Text      string    `json:"text"`
-	ReplyToID *string   `json:"replyToId"`
-	Likes     int64     `json:"likes"`
-	IsLiked   bool      `json:"isLiked"`
-	IsPinned  bool      `json:"isPinned"`
+	PostID string `json:"postId"`
+	// The user who wrote it.
+	Author User `json:"author"`
+	// The text.
+	Text string `json:"text"`
+	// The id of what it answers; null if it answers nothing.
+	ReplyToID *string `json:"replyToId"`
+	// The number of likes.
+	Likes int64 `json:"likes"`
+	// Whether it is liked.
+	IsLiked bool `json:"isLiked"`
+	// Whether it is pinned.
+	IsPinned bool `json:"isPinned"`
+	// When it was created.
 	CreatedAt time.Time `json:"createdAt"`
 }
 
 // CommentPage is a page of Comment items.
 type CommentPage struct {
-	Items      []Comment `json:"items"`
-	NextCursor *string   `json:"nextCursor"`
-	HasMore    bool      `json:"hasMore"`
+	// The items of the page.
+	Items []Comment `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // ConnectFlow is a method to connect an account.
 type ConnectFlow struct {
-	Enabled bool               `json:"enabled"`
-	Fields  []ConnectFlowField `json:"fields"`
+	// Whether it can be used now.
+	Enabled bool `json:"enabled"`
+	// What the person must enter.
+	Fields []ConnectFlowField `json:"fields"`
 	// Where to find the input on the platform.
-	Help           string   `json:"help"`
-	Kind           string   `json:"kind"`
-	Name           string   `json:"name"`
+	Help string `json:"help"`
+	// The kind of the attempts that it starts.
+	Kind string `json:"kind"`
+	// The name to show to people.
+	Name string `json:"name"`
+	// The regions through which the account's traffic can leave.
 	ProxyCountries []string `json:"proxy_countries"`
 }
 
 // ConnectFlowField is an input of a connect method.
 type ConnectFlowField struct {
-	ID        string `json:"id"`
-	MaxLength int64  `json:"max_length"`
-	Pattern   string `json:"pattern"`
-	Required  bool   `json:"required"`
-	// One of email, password, text, url, cookie, header, boolean.
+	// The name of the member to send.
+	ID string `json:"id"`
+	// The largest number of characters.
+	MaxLength int64 `json:"max_length"`
+	// The regular expression that the value must match.
+	Pattern string `json:"pattern"`
+	// Whether it must be sent.
+	Required bool `json:"required"`
+	// The kind of input, such as email or password. One of email, password, text, url, cookie, header, boolean.
 	Type string `json:"type"`
 }
 
 // ConnectFlowList is the methods to connect an account.
 type ConnectFlowList struct {
+	// The ways to connect an account.
 	Flows []ConnectFlow `json:"flows"`
 }
 
@@ -657,6 +799,7 @@ type ConnectFunnel struct {
 	ByMethod map[string]ConnectFunnelMethod `json:"byMethod"`
 	// Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone.
 	Challenge int64 `json:"challenge"`
+	// The attempts that ended with a connected account.
 	Connected int64 `json:"connected"`
 	// Creators who entered credentials, sent a session or requested a QR code.
 	Credentials int64 `json:"credentials"`
@@ -667,17 +810,23 @@ type ConnectFunnel struct {
 	// Links that were created.
 	LinksMade int64 `json:"linksMade"`
 	// Creators who reached a connect page or method: links that were opened, and attempts that started without a link.
-	Opened int64     `json:"opened"`
-	Since  time.Time `json:"since"`
-	Until  time.Time `json:"until"`
+	Opened int64 `json:"opened"`
+	// The start of the period.
+	Since time.Time `json:"since"`
+	// The end of the period.
+	Until time.Time `json:"until"`
 }
 
 // ConnectFunnelMethod is the funnel of one connect method.
 type ConnectFunnelMethod struct {
-	Challenge   int64 `json:"challenge"`
-	Connected   int64 `json:"connected"`
+	// The attempts that reached a challenge.
+	Challenge int64 `json:"challenge"`
+	// The attempts that ended with a connected account.
+	Connected int64 `json:"connected"`
+	// The attempts that sent credentials.
 	Credentials int64 `json:"credentials"`
-	Failed      int64 `json:"failed"`
+	// The attempts that failed.
+	Failed int64 `json:"failed"`
 }
 
 // ConnectPage is the appearance of the pages on which creators connect.
@@ -689,34 +838,43 @@ type ConnectPage struct {
 	// The colour of buttons on a light background, as #rrggbb; empty for the default. A colour with too little contrast to
 	// its text is darkened.
 	BrandLight string `json:"brand_light"`
-	HelpURL    string `json:"help_url"`
-	// One of system, light, dark.
+	// The address of your own help page; empty for none.
+	HelpURL string `json:"help_url"`
+	// Light or dark; system follows the creator's device. One of system, light, dark.
 	Scheme string `json:"scheme"`
 }
 
 // ConnectSession is a link to a hosted page on which a creator connects.
 type ConnectSession struct {
+	// The account that was connected; null if none was.
 	AccountID *string `json:"account_id"`
 	// The ids of the creator's attempts.
 	Attempts []string `json:"attempts"`
 	// The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise.
-	ClientToken *string    `json:"client_token"`
-	CreatedAt   time.Time  `json:"created_at"`
-	ExpiresAt   time.Time  `json:"expires_at"`
-	FinishedAt  *time.Time `json:"finished_at"`
-	ID          string     `json:"id"`
-	Kinds       []string   `json:"kinds"`
-	Label       string     `json:"label"`
+	ClientToken *string `json:"client_token"`
+	// When the session was created.
+	CreatedAt time.Time `json:"created_at"`
+	// When the link stops working.
+	ExpiresAt time.Time `json:"expires_at"`
+	// When the session ended; null if it has not ended.
+	FinishedAt *time.Time `json:"finished_at"`
+	// The id of the session.
+	ID string `json:"id"`
+	// The ways to connect that the page offers.
+	Kinds []string `json:"kinds"`
+	// The label of the account that is connected; may be empty.
+	Label string `json:"label"`
 	// When a person first opened the link; null if that has not happened. A link preview does not count.
 	OpenedAt *time.Time `json:"opened_at"`
 	// The platform that the page asks for; null if the organisation has none.
 	Platform *string `json:"platform"`
 	// The account that the link reconnects; null for a new account.
 	ReconnectAccountID *string `json:"reconnect_account_id"`
-	ReferenceID        *string `json:"reference_id"`
+	// Your own reference of the creator; null if there is none.
+	ReferenceID *string `json:"reference_id"`
 	// The creator's own site; null if the platform has none, or if the page asks for it.
 	Site *string `json:"site"`
-	// One of open, in_progress, success, exited, expired.
+	// How far the session is. One of open, in_progress, success, exited, expired.
 	Status string `json:"status"`
 	// The link for the creator. It is shown only in the response that creates it; null otherwise.
 	URL *string `json:"url"`
@@ -725,16 +883,18 @@ type ConnectSession struct {
 // ConnectSessionFinishedData is the data of the event connect.session_finished.
 type ConnectSessionFinishedData struct {
 	// The account that was connected.
-	AccountID string   `json:"accountId"`
-	Attempts  []string `json:"attempts"`
+	AccountID string `json:"accountId"`
+	// The attempts of the session.
+	Attempts []string `json:"attempts"`
 	// Your own identifier.
 	ReferenceID string `json:"referenceId"`
-	SessionID   string `json:"sessionId"`
-	// One of success, exited, expired.
+	// The id of the session.
+	SessionID string `json:"sessionId"`
+	// How the session ended. One of success, exited, expired.
 	Status string `json:"status"`
 }
 
-// ConnectSessionPage is a page of ConnectSession items.
+// ConnectSessionPage is a page of connect sessions.
 type ConnectSessionPage struct {
 	// Null on the last page.
 	NextCursor *string `json:"nextCursor"`
@@ -751,31 +911,43 @@ type Cookie struct {
 	// True if the cookie is not sent to subdomains.
 	HostOnly *bool `json:"hostOnly,omitzero"`
 	// Ignored.
-	HttpOnly *bool  `json:"httpOnly,omitzero"`
-	Name     string `json:"name"`
-	Path     string `json:"path,omitzero"`
+	HttpOnly *bool `json:"httpOnly,omitzero"`
+	// The name of the cookie.
+	Name string `json:"name"`
+	// The path of the cookie. Default: /.
+	Path string `json:"path,omitzero"`
 	// Ignored.
-	Secure *bool  `json:"secure,omitzero"`
-	Value  string `json:"value"`
+	Secure *bool `json:"secure,omitzero"`
+	// The value of the cookie.
+	Value string `json:"value"`
 }
 
 // CountryStats is the visitors and fans from one country.
 type CountryStats struct {
+	// The country, as an ISO 3166 code.
 	Country string `json:"country"`
 	// at the end of the period
 	ActiveSubscribers int64 `json:"activeSubscribers"`
-	NewSubscribers    int64 `json:"newSubscribers"`
-	GrossCents        int64 `json:"grossCents"`
-	NetCents          int64 `json:"netCents"`
+	// The number of new subscribers.
+	NewSubscribers int64 `json:"newSubscribers"`
+	// The amount before fees, in cents.
+	GrossCents int64 `json:"grossCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
 }
 
 // Counts is the unread counters.
 type Counts struct {
-	Chats         int64 `json:"chats"`
+	// The number of unread chats.
+	Chats int64 `json:"chats"`
+	// The number of unread chats with priority.
 	PriorityChats int64 `json:"priorityChats"`
+	// The number of unread notifications.
 	Notifications int64 `json:"notifications"`
-	Tips          int64 `json:"tips"`
-	Queue         int64 `json:"queue"`
+	// The number of tips.
+	Tips int64 `json:"tips"`
+	// The number of posts and messages that are scheduled.
+	Queue int64 `json:"queue"`
 }
 
 // CurlAttempt is a connect attempt, with what was found in the cURL command.
@@ -802,7 +974,7 @@ type DeletedResult struct {
 
 // Delivery is an attempt to deliver an event to a webhook.
 type Delivery struct {
-	// Empty for an event of the organisation, which only endpoints get.
+	// The account of the event. Empty for an event of the organisation, which only endpoints get.
 	AccountID string `json:"accountId"`
 	// When the attempt ended.
 	At time.Time `json:"at"`
@@ -812,7 +984,8 @@ type Delivery struct {
 	// redeliver, replay, test: requested by a call. One of live, retry, redeliver, replay, test.
 	Cause string `json:"cause"`
 	// The event's position in the account's sequence; null for an event that is not stored.
-	Cursor     *string `json:"cursor"`
+	Cursor *string `json:"cursor"`
+	// How long the receiver took, in milliseconds.
 	DurationMs float64 `json:"durationMs"`
 	// The endpoint; absent for the webhook of an account.
 	EndpointID string `json:"endpointId"`
@@ -820,18 +993,20 @@ type Delivery struct {
 	// connection_broken, bad_response.
 	Error *string `json:"error"`
 	// The event's kind.
-	Event   string `json:"event"`
+	Event string `json:"event"`
+	// The id of the event.
 	EventID string `json:"eventId"`
-	ID      string `json:"id"`
+	// The id of the delivery.
+	ID string `json:"id"`
 	// The first KiB of the response to a failed delivery; null otherwise.
 	ResponseSnippet *string `json:"responseSnippet"`
-	// One of delivered, failed.
+	// How the delivery ended, or that it goes on. One of delivered, failed.
 	State string `json:"state"`
 	// 0 if there was no response.
 	Status int64 `json:"status"`
 }
 
-// DeliveryPage is a page of Delivery items.
+// DeliveryPage is a page of deliveries.
 type DeliveryPage struct {
 	// Newest first.
 	Deliveries []Delivery `json:"deliveries"`
@@ -841,46 +1016,65 @@ type DeliveryPage struct {
 
 // Discount is a discount for one fan.
 type Discount struct {
-	Percent   int64      `json:"percent"`
+	// The discount in percent.
+	Percent int64 `json:"percent"`
+	// When it expires; null if it does not expire.
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
 // Draft is a post or message that was saved for later.
 type Draft struct {
-	ID         string    `json:"id"`
-	Kind       string    `json:"kind"`
-	Text       string    `json:"text"`
-	Media      []Media   `json:"media"`
-	PriceCents int64     `json:"priceCents"`
-	CreatedAt  time.Time `json:"createdAt"`
+	// Its id.
+	ID string `json:"id"`
+	// What kind it is.
+	Kind string `json:"kind"`
+	// The text.
+	Text string `json:"text"`
+	// The media files.
+	Media []Media `json:"media"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
 }
 
 // DraftAutomation is the settings that publish drafts automatically.
 type DraftAutomation struct {
-	Kind          string     `json:"kind"`
-	Enabled       bool       `json:"enabled"`
-	IntervalHours int64      `json:"intervalHours"`
-	TimeZone      string     `json:"timeZone"`
-	NextAt        *time.Time `json:"nextAt"`
+	// What kind it is.
+	Kind string `json:"kind"`
+	// Whether it is switched on.
+	Enabled bool `json:"enabled"`
+	// The hours between two drafts.
+	IntervalHours int64 `json:"intervalHours"`
+	// The time zone, such as Europe/London.
+	TimeZone string `json:"timeZone"`
+	// When the next draft is published; null if none is due.
+	NextAt *time.Time `json:"nextAt"`
 }
 
 // DraftPage is a page of Draft items.
 type DraftPage struct {
-	Items      []Draft `json:"items"`
+	// The items of the page.
+	Items []Draft `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
-	HasMore    bool    `json:"hasMore"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// EarningsGetChargebackRatioResult is the share of payments that were charged back.
+// EarningsGetChargebackRatioResult is the result of the method.
 type EarningsGetChargebackRatioResult struct {
+	// The share of payments that were charged back, from 0 to 1.
 	Ratio float64 `json:"ratio"`
-	Count int64   `json:"count"`
-	Total int64   `json:"total"`
+	// The number of them.
+	Count int64 `json:"count"`
+	// The total.
+	Total int64 `json:"total"`
 }
 
 // EndpointDelivery is an attempt to deliver an event to an endpoint, with its request.
 type EndpointDelivery struct {
-	// Empty for an event of the organisation, which only endpoints get.
+	// The account of the event. Empty for an event of the organisation, which only endpoints get.
 	AccountID string `json:"accountId"`
 	// When the attempt ended.
 	At time.Time `json:"at"`
@@ -892,7 +1086,8 @@ type EndpointDelivery struct {
 	// A command that sends the body again, without signatures.
 	Curl string `json:"curl"`
 	// The event's position in the account's sequence; null for an event that is not stored.
-	Cursor     *string `json:"cursor"`
+	Cursor *string `json:"cursor"`
+	// How long the receiver took, in milliseconds.
 	DurationMs float64 `json:"durationMs"`
 	// The endpoint; absent for the webhook of an account.
 	EndpointID string `json:"endpointId"`
@@ -900,13 +1095,16 @@ type EndpointDelivery struct {
 	// connection_broken, bad_response.
 	Error *string `json:"error"`
 	// The event's kind.
-	Event   string      `json:"event"`
-	EventID string      `json:"eventId"`
-	ID      string      `json:"id"`
+	Event string `json:"event"`
+	// The id of the event.
+	EventID string `json:"eventId"`
+	// The id of the delivery.
+	ID string `json:"id"`
+	// The request as it was sent.
 	Request SentRequest `json:"request"`
 	// The first KiB of the response to a failed delivery; null otherwise.
 	ResponseSnippet *string `json:"responseSnippet"`
-	// One of delivered, failed.
+	// How the delivery ended, or that it goes on. One of delivered, failed.
 	State string `json:"state"`
 	// 0 if there was no response.
 	Status int64 `json:"status"`
@@ -925,11 +1123,13 @@ type ErrorGroup struct {
 	// The number of affected accounts.
 	Accounts int64 `json:"accounts"`
 	// The problem's code.
-	Code  string `json:"code"`
-	Count int64  `json:"count"`
+	Code string `json:"code"`
+	// The number of requests.
+	Count int64 `json:"count"`
 	// The time of the first request in the period.
 	FirstAt time.Time `json:"firstAt"`
-	LastAt  time.Time `json:"lastAt"`
+	// When the last of them was made.
+	LastAt time.Time `json:"lastAt"`
 	// The newest request. GET /v1/logs/{requestId} has its details.
 	LastRequestID string `json:"lastRequestId"`
 	// The SDK method or the operation.
@@ -937,8 +1137,9 @@ type ErrorGroup struct {
 	// The limit that refused the requests, for example org_rpm; null if none did.
 	Reason *string `json:"reason"`
 	// Whether the newest problem was retryable.
-	Retryable bool  `json:"retryable"`
-	Status    int64 `json:"status"`
+	Retryable bool `json:"retryable"`
+	// The HTTP status.
+	Status int64 `json:"status"`
 }
 
 // ErrorGroupList: failed requests, grouped by error.
@@ -949,16 +1150,41 @@ type ErrorGroupList struct {
 
 // EventActor: who caused an event.
 type EventActor struct {
+	// The id of the key, person or operator; may be empty.
 	ID string `json:"id"`
-	// key, operator, system, creator or member. The set may grow.
+	// What kind of caller it was. One of key, operator, system, creator, member; others may follow.
 	Kind string `json:"kind"`
 	// The name of the key or person; may be empty.
 	Label string `json:"label"`
 }
 
+// EventKindInfo is a kind of event.
+type EventKindInfo struct {
+	// durable events are stored and can be read again; ephemeral ones are only streamed. One of durable, ephemeral.
+	Class string `json:"class"`
+	// A recorded event; null if there is none.
+	Example json.RawMessage `json:"example"`
+	// The name of the kind, such as message.
+	Name string `json:"name"`
+	// The platforms that have it; empty for an event of the service itself, which accounts of all platforms have.
+	Platforms []string `json:"platforms"`
+	// The JSON Schema of the event's data.
+	Schema json.RawMessage `json:"schema"`
+	// The version of the API, or of the platform's manifest, that added it.
+	Since string `json:"since"`
+	// When it happens.
+	Summary string `json:"summary"`
+}
+
+// EventKindList is the kinds of events.
+type EventKindList struct {
+	// The kinds of events.
+	Kinds []EventKindInfo `json:"kinds"`
+}
+
 // EventMeta is the position and origin of an event.
 type EventMeta struct {
-	// One of durable, ephemeral.
+	// durable events are stored and can be read again; ephemeral ones are only streamed. One of durable, ephemeral.
 	Class string `json:"class"`
 	// The account's id on the platform.
 	OfUserID *string `json:"ofUserId"`
@@ -966,7 +1192,8 @@ type EventMeta struct {
 	Purged bool `json:"purged"`
 	// Your own identifier for the account; null if it has none.
 	ReferenceID *string `json:"referenceId"`
-	Sandbox     bool    `json:"sandbox"`
+	// Whether the account is on the sandbox platform.
+	Sandbox bool `json:"sandbox"`
 	// The version of this format.
 	Schema int64 `json:"schema"`
 	// The number of the event in the account's sequence, without gaps; null for an ephemeral event.
@@ -977,7 +1204,7 @@ type EventMeta struct {
 	UpstreamAt *time.Time `json:"upstreamAt"`
 }
 
-// EventPage is a page of Event items.
+// EventPage is a page of events of an account.
 type EventPage struct {
 	// Oldest first.
 	Events []Event `json:"events"`
@@ -1009,6 +1236,7 @@ type EventUsage struct {
 
 // FailureCount is the number of attempts that failed for one reason.
 type FailureCount struct {
+	// The number of attempts that failed for this reason.
 	Count int64 `json:"count"`
 	// The failure code, as in attempts.
 	Reason string `json:"reason"`
@@ -1016,104 +1244,132 @@ type FailureCount struct {
 
 // Fan is a current or former subscriber.
 type Fan struct {
+	// The user; null if the platform names none.
 	User User `json:"user"`
-	// One of active, expired; others may follow.
-	Status          string     `json:"status"`
-	SubscribedAt    time.Time  `json:"subscribedAt"`
-	ExpiresAt       *time.Time `json:"expiresAt"`
-	AutoRenew       bool       `json:"autoRenew"`
-	PriceCents      int64      `json:"priceCents"`
-	DiscountPercent *int64     `json:"discountPercent"`
-	CustomName      *string    `json:"customName"`
-	Note            *string    `json:"note"`
-	TotalSpentCents int64      `json:"totalSpentCents"`
-	LastActivityAt  *time.Time `json:"lastActivityAt"`
-	Source          FanSource  `json:"source"`
+	// The status. One of active, expired; others may follow.
+	Status string `json:"status"`
+	// When the subscription began.
+	SubscribedAt time.Time `json:"subscribedAt"`
+	// When it expires; null if it does not expire.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// Whether the subscription is renewed automatically.
+	AutoRenew bool `json:"autoRenew"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// The discount in percent; null if there is none.
+	DiscountPercent *int64 `json:"discountPercent"`
+	// The creator's own name for the fan; null if there is none.
+	CustomName *string `json:"customName"`
+	// The creator's note on the fan; null if there is none.
+	Note *string `json:"note"`
+	// The amount that the fan paid in total, in cents.
+	TotalSpentCents int64 `json:"totalSpentCents"`
+	// When the fan was last active; null if that is not known.
+	LastActivityAt *time.Time `json:"lastActivityAt"`
+	// Where the fan came from.
+	Source FanSource `json:"source"`
 }
 
 // FanPage is a page of Fan items.
 type FanPage struct {
-	Items      []Fan   `json:"items"`
+	// The items of the page.
+	Items []Fan `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
-	HasMore    bool    `json:"hasMore"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// FanSource: where a fan came from.
+// FanSource: where the fan came from.
 type FanSource struct {
-	Kind   string  `json:"kind"`
+	// What kind it is.
+	Kind string `json:"kind"`
+	// The id of the link; null if no link was used.
 	LinkID *string `json:"linkId"`
 }
 
 // FanSpend is the amounts that a fan has paid.
 type FanSpend struct {
-	User               User   `json:"user"`
-	TotalCents         int64  `json:"totalCents"`
-	SubscriptionsCents int64  `json:"subscriptionsCents"`
-	MessagesCents      int64  `json:"messagesCents"`
-	PostsCents         int64  `json:"postsCents"`
-	TipsCents          int64  `json:"tipsCents"`
-	StreamsCents       int64  `json:"streamsCents"`
-	From               string `json:"from"`
-	To                 string `json:"to"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// The amount that the fan paid in total, in cents.
+	TotalCents int64 `json:"totalCents"`
+	// The amount that the fan paid for subscriptions, in cents.
+	SubscriptionsCents int64 `json:"subscriptionsCents"`
+	// The amount that the fan paid for messages, in cents.
+	MessagesCents int64 `json:"messagesCents"`
+	// The amount that the fan paid for posts, in cents.
+	PostsCents int64 `json:"postsCents"`
+	// The amount of the tips, in cents.
+	TipsCents int64 `json:"tipsCents"`
+	// The amount that the fan paid in streams, in cents.
+	StreamsCents int64 `json:"streamsCents"`
+	// The start of the period; null if it has none.
+	From string `json:"from"`
+	// The end of the period; null if it has none.
+	To string `json:"to"`
 }
 
 // FanSpendPage is a page of FanSpend items.
 type FanSpendPage struct {
-	Items      []FanSpend `json:"items"`
-	NextCursor *string    `json:"nextCursor"`
-	HasMore    bool       `json:"hasMore"`
+	// The items of the page.
+	Items []FanSpend `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// FansClearNoteResult is the result of deleting the note on a fan.
+// FansClearNoteResult is the result of the method.
 type FansClearNoteResult struct {
+	// The creator's note on the fan; null if there is none.
 	Note json.RawMessage `json:"note"`
 }
 
-// FansGetNoteResult is the creator's note on a fan.
+// FansGetNoteResult is the result of the method.
 type FansGetNoteResult struct {
-	Note      *string    `json:"note"`
+	// The creator's note on the fan; null if there is none.
+	Note *string `json:"note"`
+	// When it last changed; null if never.
 	UpdatedAt *time.Time `json:"updatedAt"`
 }
 
-// FansSetCustomNameResult is the creator's own name for a fan.
+// FansSetCustomNameResult is the result of the method.
 type FansSetCustomNameResult struct {
+	// The creator's own name for the fan; null if there is none.
 	CustomName string `json:"customName"`
 }
 
-// FansSetNoteResult is the creator's note on a fan.
+// FansSetNoteResult is the result of the method.
 type FansSetNoteResult struct {
+	// The creator's note on the fan; null if there is none.
 	Note string `json:"note"`
-}
-
-// FireData is the fields to set in an event that is fired on the sandbox.
-type FireData struct {
-	AmountCents int64 `json:"amountCents,omitzero"`
-	Count       int64 `json:"count,omitzero"`
-	// Why something failed.
-	Reason string `json:"reason,omitzero"`
-	// The id of the message, post, stream or link that the event is about.
-	RefID string `json:"refId,omitzero"`
-	Text  string `json:"text,omitzero"`
-	// The fan's id on the platform. Default: one of the creator's fans.
-	UserID string `json:"userId,omitzero"`
 }
 
 // Following is an account that the creator follows.
 type Following struct {
+	// The user; null if the platform names none.
 	User User `json:"user"`
-	// One of active, expired; others may follow.
-	Status       string     `json:"status"`
-	SubscribedAt time.Time  `json:"subscribedAt"`
-	ExpiresAt    *time.Time `json:"expiresAt"`
-	AutoRenew    bool       `json:"autoRenew"`
-	PriceCents   int64      `json:"priceCents"`
+	// The status. One of active, expired; others may follow.
+	Status string `json:"status"`
+	// When the subscription began.
+	SubscribedAt time.Time `json:"subscribedAt"`
+	// When it expires; null if it does not expire.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// Whether the subscription is renewed automatically.
+	AutoRenew bool `json:"autoRenew"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
 }
 
 // FollowingPage is a page of Following items.
 type FollowingPage struct {
-	Items      []Following `json:"items"`
-	NextCursor *string     `json:"nextCursor"`
-	HasMore    bool        `json:"hasMore"`
+	// The items of the page.
+	Items []Following `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // FollowingResult is the confirmation of a call.
@@ -1123,26 +1379,38 @@ type FollowingResult struct {
 
 // Fundraising is the goal and progress of a fundraising post.
 type Fundraising struct {
-	Title         *string `json:"title"`
-	TargetCents   int64   `json:"targetCents"`
-	ProgressCents int64   `json:"progressCents"`
+	// The title; null if there is none.
+	Title *string `json:"title"`
+	// The goal, in cents.
+	TargetCents int64 `json:"targetCents"`
+	// The amount that was raised so far, in cents.
+	ProgressCents int64 `json:"progressCents"`
 }
 
 // Gif is a GIF for messages and comments.
 type Gif struct {
-	ID       string `json:"id"`
-	Title    string `json:"title"`
-	URL      string `json:"url"`
+	// Its id.
+	ID string `json:"id"`
+	// The title; null if there is none.
+	Title string `json:"title"`
+	// The address.
+	URL string `json:"url"`
+	// The address of a still picture.
 	StillURL string `json:"stillUrl"`
-	Width    int64  `json:"width"`
-	Height   int64  `json:"height"`
+	// The width in pixels; null if it is not known.
+	Width int64 `json:"width"`
+	// The height in pixels; null if it is not known.
+	Height int64 `json:"height"`
 }
 
 // GifPage is a page of Gif items.
 type GifPage struct {
-	Items      []Gif   `json:"items"`
+	// The items of the page.
+	Items []Gif `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
-	HasMore    bool    `json:"hasMore"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // HiddenResult is the confirmation of a call.
@@ -1152,18 +1420,26 @@ type HiddenResult struct {
 
 // Highlight is a saved collection of stories.
 type Highlight struct {
-	ID        string    `json:"id"`
-	Title     string    `json:"title"`
-	CoverURL  string    `json:"coverUrl"`
-	StoryIDs  []string  `json:"storyIds"`
+	// Its id.
+	ID string `json:"id"`
+	// The title; null if there is none.
+	Title string `json:"title"`
+	// The address of the cover picture; null if there is none.
+	CoverURL string `json:"coverUrl"`
+	// The stories of the highlight.
+	StoryIDs []string `json:"storyIds"`
+	// When it was created.
 	CreatedAt time.Time `json:"createdAt"`
 }
 
 // HighlightPage is a page of Highlight items.
 type HighlightPage struct {
-	Items      []Highlight `json:"items"`
-	NextCursor *string     `json:"nextCursor"`
-	HasMore    bool        `json:"hasMore"`
+	// The items of the page.
+	Items []Highlight `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // Identity is the organisation and the key in use, with their permissions and limits.
@@ -1176,7 +1452,8 @@ type Identity struct {
 	Limits Limits `json:"limits"`
 	// The person who is signed in to the dashboard; null for a key.
 	Member *IdentityMember `json:"member"`
-	Org    IdentityOrg     `json:"org"`
+	// The organisation of the caller.
+	Org IdentityOrg `json:"org"`
 	// The scopes of the calling key or of the member's role.
 	Scopes []string `json:"scopes"`
 }
@@ -1186,49 +1463,64 @@ type IdentityKey struct {
 	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string `json:"accountIds"`
 	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
-	AllowedIPs []string  `json:"allowedIps"`
-	CreatedAt  time.Time `json:"createdAt"`
-	ID         string    `json:"id"`
+	AllowedIPs []string `json:"allowedIps"`
+	// When the key was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// The id of the key.
+	ID string `json:"id"`
 	// The lists of the keys from which this key was created. They apply as well.
 	InheritedMethods [][]string `json:"inheritedMethods"`
-	Label            string     `json:"label"`
+	// The name of the key.
+	Label string `json:"label"`
 	// Patterns of the SDK methods that the key may call. Absent if it may call all.
 	Methods []string `json:"methods"`
 }
 
 // IdentityMember is the person who is signed in.
 type IdentityMember struct {
+	// The email address of the member.
 	Email string `json:"email"`
-	ID    string `json:"id"`
-	Name  string `json:"name"`
-	// One of owner, admin, developer, support.
+	// The id of the member.
+	ID string `json:"id"`
+	// The name of the member; may be empty.
+	Name string `json:"name"`
+	// What the member may do. One of owner, admin, developer, support.
 	Role string `json:"role"`
 }
 
 // IdentityOrg is the organisation.
 type IdentityOrg struct {
+	// The address for messages about the organisation.
 	ContactEmail string `json:"contactEmail"`
-	// One of sandbox, live.
+	// sandbox for development, live for the platforms themselves. One of sandbox, live.
 	Environment string `json:"environment"`
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	Plan        string `json:"plan"`
+	// The id of the organisation.
+	ID string `json:"id"`
+	// The name of the organisation.
+	Name string `json:"name"`
+	// The plan, which sets the limits.
+	Plan string `json:"plan"`
 }
 
 // Invitation is an open invitation to the organisation.
 type Invitation struct {
+	// When the invitation was made.
 	CreatedAt time.Time `json:"createdAt"`
-	Email     string    `json:"email"`
+	// The email address of the invited person.
+	Email string `json:"email"`
+	// When the invitation stops working.
 	ExpiresAt time.Time `json:"expiresAt"`
-	ID        string    `json:"id"`
+	// The id of the invitation.
+	ID string `json:"id"`
 	// The email address of a member, or the label of a key.
 	InvitedBy string `json:"invitedBy"`
-	// One of owner, admin, developer, support.
+	// What the person may do after joining. One of owner, admin, developer, support.
 	Role string `json:"role"`
 }
 
 // InvitationSent is the result of inviting a member.
 type InvitationSent struct {
+	// The invitation.
 	Invitation Invitation `json:"invitation"`
 	// The link to send. It is shown only once, works once, and only for the invited address.
 	URL string `json:"url"`
@@ -1236,12 +1528,15 @@ type InvitationSent struct {
 
 // InvitationWithdrawn is the result of withdrawing an invitation.
 type InvitationWithdrawn struct {
-	ID        string `json:"id"`
-	Withdrawn bool   `json:"withdrawn"`
+	// The id of the invitation.
+	ID string `json:"id"`
+	// True: the invitation no longer works.
+	Withdrawn bool `json:"withdrawn"`
 }
 
 // Job: work that is longer than a call.
 type Job struct {
+	// When the job was started.
 	CreatedAt time.Time `json:"createdAt"`
 	// Why it failed; else null.
 	Error *JobError `json:"error"`
@@ -1249,30 +1544,36 @@ type Job struct {
 	EstimateSec *int64 `json:"estimateSec"`
 	// Null until it is over.
 	FinishedAt *time.Time `json:"finishedAt"`
-	ID         string     `json:"id"`
-	// One of export, bulk, org_export; others may follow.
-	Kind     string      `json:"kind"`
+	// The id of the job.
+	ID string `json:"id"`
+	// What the job does. One of export, bulk, org_export; others may follow.
+	Kind string `json:"kind"`
+	// How much is done.
 	Progress JobProgress `json:"progress"`
 	// Null until it is over, and after the result has expired.
 	Result *JobResult `json:"result"`
-	// One of queued, running, paused_by_limit, completed, completed_with_errors, failed, cancelled; others may follow.
+	// How far the job is. One of queued, running, paused_by_limit, completed, completed_with_errors, failed, cancelled;
+	// others may follow.
 	State string `json:"state"`
 }
 
 // JobCompletedData is the data of the event job.completed.
 type JobCompletedData struct {
+	// The job.
 	Job Job `json:"job"`
 }
 
 // JobError: why a job failed.
 type JobError struct {
 	// The code of a problem, from GET /problems.
-	Code   string `json:"code"`
+	Code string `json:"code"`
+	// An explanation for people.
 	Detail string `json:"detail"`
 }
 
 // JobFailedData is the data of the event job.failed.
 type JobFailedData struct {
+	// The job.
 	Job Job `json:"job"`
 }
 
@@ -1284,14 +1585,25 @@ type JobItem struct {
 	Args map[string]any `json:"args,omitzero"`
 }
 
+// JobPage: jobs of the organisation.
+type JobPage struct {
+	// Newest first.
+	Jobs []Job `json:"jobs"`
+	// Null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
 // JobProgress: how far a job is. It never goes back.
 type JobProgress struct {
-	AccountsDone  int64 `json:"accountsDone"`
+	// The accounts that are done.
+	AccountsDone int64 `json:"accountsDone"`
+	// The accounts to do.
 	AccountsTotal int64 `json:"accountsTotal"`
 	// How many items failed.
 	Failed int64 `json:"failed"`
 	// The lines of the result so far.
-	Items   int64 `json:"items"`
+	Items int64 `json:"items"`
+	// The part that is done, in percent.
 	Percent int64 `json:"percent"`
 }
 
@@ -1299,15 +1611,8 @@ type JobProgress struct {
 type JobResult struct {
 	// When the result is deleted.
 	ExpiresAt time.Time `json:"expiresAt"`
-	URL       string    `json:"url"`
-}
-
-// Jobs: jobs of the organisation.
-type Jobs struct {
-	// Newest first.
-	Jobs []Job `json:"jobs"`
-	// Null on the last page.
-	NextCursor *string `json:"nextCursor"`
+	// The operation that returns the result.
+	URL string `json:"url"`
 }
 
 // Key is an API key, without its secret.
@@ -1315,42 +1620,53 @@ type Key struct {
 	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string `json:"accountIds"`
 	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
-	AllowedIPs []string  `json:"allowedIps"`
-	CreatedAt  time.Time `json:"createdAt"`
+	AllowedIPs []string `json:"allowedIps"`
+	// When the key was created.
+	CreatedAt time.Time `json:"createdAt"`
 	// The person who created it, directly or with another key, as GET /v1/org/members lists them. Absent for a key of the
 	// operators.
 	CreatedBy string `json:"createdBy"`
 	// True for the key that makes this call.
-	Current   bool      `json:"current"`
+	Current bool `json:"current"`
+	// When the key stops working; null if it does not expire.
 	ExpiresAt time.Time `json:"expiresAt"`
 	// The first characters of the key, to recognise it.
 	Hint string `json:"hint"`
-	ID   string `json:"id"`
+	// The id of the key.
+	ID string `json:"id"`
 	// The lists of the keys from which this key was created. They apply as well.
 	InheritedMethods [][]string `json:"inheritedMethods"`
-	Label            string     `json:"label"`
+	// The name of the key.
+	Label string `json:"label"`
 	// Time of its last call, accurate to two minutes; null if it was never used.
 	LastUsedAt *time.Time `json:"lastUsedAt"`
 	// Patterns of the SDK methods that the key may call. Absent if it may call all.
 	Methods []string `json:"methods"`
 	// The key that replaced it in a rotation. Absent if none did.
-	ReplacedBy string    `json:"replacedBy"`
-	RevokedAt  time.Time `json:"revokedAt"`
-	Scopes     []string  `json:"scopes"`
+	ReplacedBy string `json:"replacedBy"`
+	// When the key was revoked; null if it was not.
+	RevokedAt time.Time `json:"revokedAt"`
+	// What the key may do.
+	Scopes []string `json:"scopes"`
 }
 
 // KeyCreatedData is the data of the event key.created.
 type KeyCreatedData struct {
 	// Who created it.
-	By     EventActor `json:"by"`
-	ID     string     `json:"id"`
-	Label  string     `json:"label"`
-	Scopes []string   `json:"scopes"`
+	By EventActor `json:"by"`
+	// The id of the key.
+	ID string `json:"id"`
+	// The name of the key.
+	Label string `json:"label"`
+	// What the key may do.
+	Scopes []string `json:"scopes"`
 }
 
 // KeyLeakedData is the data of the event key.leaked.
 type KeyLeakedData struct {
-	ID    string `json:"id"`
+	// The id of the key.
+	ID string `json:"id"`
+	// The name of the key.
 	Label string `json:"label"`
 	// The kind of the place, such as content, commit or pull_request_comment. The set may grow.
 	Source string `json:"source"`
@@ -1360,51 +1676,48 @@ type KeyLeakedData struct {
 
 // KeyList is the organisation's keys.
 type KeyList struct {
+	// The keys, the oldest first.
 	Keys []Key `json:"keys"`
 }
 
 // KeyRevoked is the result of revoking a key.
 type KeyRevoked struct {
-	ID      string `json:"id"`
-	Revoked bool   `json:"revoked"`
+	// The id of the key.
+	ID string `json:"id"`
+	// True: the key no longer works.
+	Revoked bool `json:"revoked"`
 }
 
 // KeyRevokedData is the data of the event key.revoked.
 type KeyRevokedData struct {
 	// Who revoked it.
-	By    EventActor `json:"by"`
-	ID    string     `json:"id"`
-	Label string     `json:"label"`
-}
-
-// Kind is a kind of event.
-type Kind struct {
-	// One of durable, ephemeral.
-	Class string `json:"class"`
-	Name  string `json:"name"`
-	// The platforms that have it; empty for an event of the service itself, which accounts of all platforms have.
-	Platforms []string `json:"platforms"`
-	Summary   string   `json:"summary"`
-}
-
-// Kinds is the kinds of events.
-type Kinds struct {
-	Kinds []Kind `json:"kinds"`
+	By EventActor `json:"by"`
+	// The id of the key.
+	ID string `json:"id"`
+	// The name of the key.
+	Label string `json:"label"`
 }
 
 // Label is a category of posts on the profile.
 type Label struct {
-	ID         string    `json:"id"`
-	Name       string    `json:"name"`
-	PostsCount int64     `json:"postsCount"`
-	CreatedAt  time.Time `json:"createdAt"`
+	// Its id.
+	ID string `json:"id"`
+	// The name.
+	Name string `json:"name"`
+	// The number of posts.
+	PostsCount int64 `json:"postsCount"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
 }
 
 // LabelPage is a page of Label items.
 type LabelPage struct {
-	Items      []Label `json:"items"`
+	// The items of the page.
+	Items []Label `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
-	HasMore    bool    `json:"hasMore"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // LikedResult is the confirmation of a call.
@@ -1414,79 +1727,121 @@ type LikedResult struct {
 
 // Limits is the limits of the plan.
 type Limits struct {
-	AccountReadPerMinute   int64    `json:"accountReadPerMinute"`
-	AccountWritePerMinute  int64    `json:"accountWritePerMinute"`
-	CallsPerMinute         int64    `json:"callsPerMinute"`
-	CallsPerMonth          int64    `json:"callsPerMonth"`
-	ConnectAttemptsPerHour int64    `json:"connectAttemptsPerHour"`
-	DeliveryRetentionDays  int64    `json:"deliveryRetentionDays"`
-	EventRetentionDays     int64    `json:"eventRetentionDays"`
-	Features               []string `json:"features"`
-	MaxAccounts            int64    `json:"maxAccounts"`
-	MaxKeys                int64    `json:"maxKeys"`
-	MaxRequestBytes        int64    `json:"maxRequestBytes"`
-	MaxResponseBytes       int64    `json:"maxResponseBytes"`
-	MaxStreamsPerAccount   int64    `json:"maxStreamsPerAccount"`
+	// Reads a minute of one account.
+	AccountReadPerMinute int64 `json:"accountReadPerMinute"`
+	// Writes a minute of one account.
+	AccountWritePerMinute int64 `json:"accountWritePerMinute"`
+	// Requests a minute of all keys together.
+	CallsPerMinute int64 `json:"callsPerMinute"`
+	// Requests a month of all keys together.
+	CallsPerMonth int64 `json:"callsPerMonth"`
+	// Connect attempts an hour.
+	ConnectAttemptsPerHour int64 `json:"connectAttemptsPerHour"`
+	// Days for which deliveries are kept.
+	DeliveryRetentionDays int64 `json:"deliveryRetentionDays"`
+	// Days for which events are kept.
+	EventRetentionDays int64 `json:"eventRetentionDays"`
+	// What the plan includes.
+	Features []string `json:"features"`
+	// Connected accounts.
+	MaxAccounts int64 `json:"maxAccounts"`
+	// API keys that are not revoked.
+	MaxKeys int64 `json:"maxKeys"`
+	// The largest body of a request, in bytes.
+	MaxRequestBytes int64 `json:"maxRequestBytes"`
+	// The largest body of a response, in bytes.
+	MaxResponseBytes int64 `json:"maxResponseBytes"`
+	// Concurrent event streams of one account.
+	MaxStreamsPerAccount int64 `json:"maxStreamsPerAccount"`
 	// The egress regions that an account can have.
 	ProxyCountries []string `json:"proxyCountries"`
-	UploadMaxBytes int64    `json:"uploadMaxBytes"`
+	// The largest file to upload, in bytes.
+	UploadMaxBytes int64 `json:"uploadMaxBytes"`
 }
 
-// LinkClickedData is the data of the event linkClicked.
+// LinkClickedData: what happened.
 type LinkClickedData struct {
+	// The id of the link; null if no link was used.
 	LinkID string `json:"linkId"`
-	Kind   string `json:"kind"`
-	Clicks int64  `json:"clicks"`
+	// What kind it is.
+	Kind string `json:"kind"`
+	// The number of clicks.
+	Clicks int64 `json:"clicks"`
 }
 
 // LinkDelivery is the recipient of a link.
 type LinkDelivery struct {
+	// Ignored: this service sends no email.
 	Email string `json:"email,omitzero"`
 }
 
 // LinkStats is the statistics of a link.
 type LinkStats struct {
-	LinkID            string  `json:"linkId"`
-	Kind              string  `json:"kind"`
-	Name              string  `json:"name"`
-	Clicks            int64   `json:"clicks"`
-	Subscribers       int64   `json:"subscribers"`
-	ActiveSubscribers int64   `json:"activeSubscribers"`
-	RevenueCents      int64   `json:"revenueCents"`
-	ConversionRate    float64 `json:"conversionRate"`
-	From              *string `json:"from"`
-	To                *string `json:"to"`
+	// The id of the link; null if no link was used.
+	LinkID string `json:"linkId"`
+	// What kind it is.
+	Kind string `json:"kind"`
+	// The name.
+	Name string `json:"name"`
+	// The number of clicks.
+	Clicks int64 `json:"clicks"`
+	// The number of subscribers from it.
+	Subscribers int64 `json:"subscribers"`
+	// The number of subscribers from it who are still subscribed.
+	ActiveSubscribers int64 `json:"activeSubscribers"`
+	// The earnings from it, in cents.
+	RevenueCents int64 `json:"revenueCents"`
+	// The share of clicks that became subscriptions, from 0 to 1.
+	ConversionRate float64 `json:"conversionRate"`
+	// The start of the period; null if it has none.
+	From *string `json:"from"`
+	// The end of the period; null if it has none.
+	To *string `json:"to"`
 }
 
 // LinkStatsPage is a page of LinkStats items.
 type LinkStatsPage struct {
-	Items      []LinkStats `json:"items"`
-	NextCursor *string     `json:"nextCursor"`
-	HasMore    bool        `json:"hasMore"`
+	// The items of the page.
+	Items []LinkStats `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // List is a named set of users.
 type List struct {
-	ID   string `json:"id"`
+	// Its id.
+	ID string `json:"id"`
+	// The name.
 	Name string `json:"name"`
-	// One of system, custom; others may follow.
-	Kind       string `json:"kind"`
-	UsersCount int64  `json:"usersCount"`
-	IsPinned   bool   `json:"isPinned"`
-	CanEdit    bool   `json:"canEdit"`
+	// What kind it is. One of system, custom; others may follow.
+	Kind string `json:"kind"`
+	// The number of users.
+	UsersCount int64 `json:"usersCount"`
+	// Whether it is pinned.
+	IsPinned bool `json:"isPinned"`
+	// Whether the list can be changed.
+	CanEdit bool `json:"canEdit"`
 }
 
 // ListPage is a page of List items.
 type ListPage struct {
-	Items      []List  `json:"items"`
+	// The items of the page.
+	Items []List `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
-	HasMore    bool    `json:"hasMore"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// ListUpdatedData is the data of the event listUpdated.
+// ListUpdatedData: what happened.
 type ListUpdatedData struct {
-	List    List   `json:"list"`
-	Added   *int64 `json:"added"`
+	// The list.
+	List List `json:"list"`
+	// The number of items that were added.
+	Added *int64 `json:"added"`
+	// The number of items that were removed.
 	Removed *int64 `json:"removed"`
 }
 
@@ -1503,7 +1858,9 @@ type ListedAccount struct {
 
 // ListedWebhook is a webhook in a list.
 type ListedWebhook struct {
-	AccountID string    `json:"accountId"`
+	// The account of the webhook.
+	AccountID string `json:"accountId"`
+	// When the webhook was created.
 	CreatedAt time.Time `json:"createdAt"`
 	// Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
 	// returned 410. failing: it failed for 72 hours. Null while it is enabled. One of paused, operator, gone, failing.
@@ -1511,28 +1868,34 @@ type ListedWebhook struct {
 	// False while the webhook is paused or disabled and nothing is sent.
 	Enabled bool `json:"enabled"`
 	// Absent if every event is sent.
-	Events []string      `json:"events"`
+	Events []string `json:"events"`
+	// How the deliveries go.
 	Health WebhookHealth `json:"health"`
 	// The account's label, or its name on the platform.
 	Label string `json:"label"`
 	// The maximum number of concurrent deliveries; 1 for ordering strict.
 	MaxInFlight int64 `json:"maxInFlight"`
-	// One of strict, none.
+	// strict sends one event after the other; none sends several concurrently. One of strict, none.
 	Ordering string `json:"ordering"`
 	// Until when the previous secret also signs; null if it does not.
 	PreviousSecretUntil *time.Time `json:"previousSecretUntil"`
 	// Only in responses that set the webhook or rotate its secret. Store it.
-	SigningSecret      string    `json:"signingSecret"`
-	SigningSecretLast4 string    `json:"signingSecretLast4"`
-	UpdatedAt          time.Time `json:"updatedAt"`
-	URL                string    `json:"url"`
+	SigningSecret string `json:"signingSecret"`
+	// The last four characters of the signing secret.
+	SigningSecretLast4 string `json:"signingSecretLast4"`
+	// When the webhook was last changed.
+	UpdatedAt time.Time `json:"updatedAt"`
+	// The address that receives the events.
+	URL string `json:"url"`
 }
 
 // Listener is the state of the connection that receives an account's events.
 type Listener struct {
+	// When the last event was received; null if none was.
 	LastEventAt *time.Time `json:"lastEventAt"`
-	Since       *time.Time `json:"since"`
-	// One of off, connecting, up, down.
+	// Since when the listener is in this state; null if it has not started.
+	Since *time.Time `json:"since"`
+	// Whether events are received. One of off, connecting, up, down.
 	State string `json:"state"`
 }
 
@@ -1541,30 +1904,38 @@ type ListenerGapData struct {
 	// Whether the missing events were fetched later.
 	Backfilled bool `json:"backfilled"`
 	// Null if the beginning is not known.
-	From    *time.Time `json:"from"`
-	FromSeq *int64     `json:"fromSeq"`
-	To      time.Time  `json:"to"`
-	ToSeq   *int64     `json:"toSeq"`
+	From *time.Time `json:"from"`
+	// The number of the last event before the gap; null if it is not known.
+	FromSeq *int64 `json:"fromSeq"`
+	// The end of the gap.
+	To time.Time `json:"to"`
+	// The number of the first event after the gap; null if it is not known.
+	ToSeq *int64 `json:"toSeq"`
 }
 
-// ListsAddUsersResult is the number of users that were added to a list.
+// ListsAddUsersResult is the result of the method.
 type ListsAddUsersResult struct {
-	Added   int64    `json:"added"`
+	// The number of items that were added.
+	Added int64 `json:"added"`
+	// The users who were not added.
 	Skipped []string `json:"skipped"`
 }
 
-// ListsClearResult is the number of users that were removed from a list.
+// ListsClearResult is the result of the method.
 type ListsClearResult struct {
+	// The number of items that were removed.
 	Removed int64 `json:"removed"`
 }
 
-// ListsRemoveUsersResult is the number of users that were removed from a list.
+// ListsRemoveUsersResult is the result of the method.
 type ListsRemoveUsersResult struct {
+	// The number of items that were removed.
 	Removed int64 `json:"removed"`
 }
 
-// ListsSetForUserResult is the lists that contain a user.
+// ListsSetForUserResult is the result of the method.
 type ListsSetForUserResult struct {
+	// The ids of the lists.
 	ListIDs []string `json:"listIds"`
 }
 
@@ -1579,8 +1950,9 @@ type Log struct {
 	// The size of the response body in bytes.
 	BytesOut int64 `json:"bytesOut"`
 	// The problem's code; null if there was none.
-	Code   *string `json:"code"`
-	DryRun bool    `json:"dryRun"`
+	Code *string `json:"code"`
+	// Whether the request only asked what would happen.
+	DryRun bool `json:"dryRun"`
 	// Time from the arrival of the request to its response.
 	DurationMs float64 `json:"durationMs"`
 	// The fields of the request that the problem pointed at; empty if there are none. Their values are not stored.
@@ -1592,14 +1964,16 @@ type Log struct {
 	// Values of the request and texts are not stored.
 	Extensions map[string]json.RawMessage `json:"extensions"`
 	// The HTTP method.
-	Http  string `json:"http"`
+	Http string `json:"http"`
+	// The key that made the request; empty for the dashboard.
 	KeyID string `json:"keyId"`
 	// The SDK method, for example messages.send, or the operation of the API, for example listAccounts.
 	Method string `json:"method"`
 	// The limit that refused the request, for example org_rpm; null if none did.
 	Reason *string `json:"reason"`
 	// Whether the response was that of an earlier request with the same Idempotency-Key.
-	Replayed  bool   `json:"replayed"`
+	Replayed bool `json:"replayed"`
+	// The id of the request, which was in the header X-Request-Id.
 	RequestID string `json:"requestId"`
 	// When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not reset by
 	// itself.
@@ -1608,7 +1982,8 @@ type Log struct {
 	Retryable *bool `json:"retryable"`
 	// api: a program with a key. dashboard: a user of the dashboard. cli: our command line. One of api, dashboard, cli.
 	Source string `json:"source"`
-	Status int64  `json:"status"`
+	// The HTTP status.
+	Status int64 `json:"status"`
 	// The platform's own code, an integer or a string; null if it returned none.
 	UpstreamCode json.RawMessage `json:"upstreamCode"`
 	// The part of it that the platform and the connection to it took; null if the platform was not called.
@@ -1633,7 +2008,7 @@ type LogField struct {
 	Pointer string `json:"pointer"`
 }
 
-// LogPage is a page of Log items.
+// LogPage is a page of logged requests.
 type LogPage struct {
 	// Newest first.
 	Logs []Log `json:"logs"`
@@ -1643,164 +2018,243 @@ type LogPage struct {
 
 // MassMessage is a message to many recipients.
 type MassMessage struct {
+	// Its id.
 	ID string `json:"id"`
-	// One of scheduled, sending, sent, canceled; others may follow.
-	State          string     `json:"state"`
-	Text           string     `json:"text"`
-	Media          []Media    `json:"media"`
-	PriceCents     int64      `json:"priceCents"`
-	IncludeListIDs []string   `json:"includeListIds"`
-	ExcludeListIDs []string   `json:"excludeListIds"`
-	Recipients     int64      `json:"recipients"`
-	SentCount      int64      `json:"sentCount"`
-	ViewedCount    int64      `json:"viewedCount"`
-	PurchasedCount int64      `json:"purchasedCount"`
-	ScheduledAt    *time.Time `json:"scheduledAt"`
-	SentAt         *time.Time `json:"sentAt"`
-	CreatedAt      time.Time  `json:"createdAt"`
+	// The state. One of scheduled, sending, sent, canceled; others may follow.
+	State string `json:"state"`
+	// The text.
+	Text string `json:"text"`
+	// The media files.
+	Media []Media `json:"media"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// The lists whose users get the message.
+	IncludeListIDs []string `json:"includeListIds"`
+	// The lists whose users do not get the message.
+	ExcludeListIDs []string `json:"excludeListIds"`
+	// The number of recipients.
+	Recipients int64 `json:"recipients"`
+	// The number of people to whom it was sent.
+	SentCount int64 `json:"sentCount"`
+	// The number of people who viewed it.
+	ViewedCount int64 `json:"viewedCount"`
+	// The number of people who paid for it.
+	PurchasedCount int64 `json:"purchasedCount"`
+	// When it is published; null if it is published immediately.
+	ScheduledAt *time.Time `json:"scheduledAt"`
+	// When it was sent; null if it was not sent yet.
+	SentAt *time.Time `json:"sentAt"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
 }
 
 // MassMessagePage is a page of MassMessage items.
 type MassMessagePage struct {
-	Items      []MassMessage `json:"items"`
-	NextCursor *string       `json:"nextCursor"`
-	HasMore    bool          `json:"hasMore"`
+	// The items of the page.
+	Items []MassMessage `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// MassMessageSentData is the data of the event massMessageSent.
+// MassMessageSentData: what happened.
 type MassMessageSentData struct {
+	// The mass message.
 	MassMessage MassMessage `json:"massMessage"`
 }
 
 // MassMessageStats is the statistics of a mass message.
 type MassMessageStats struct {
-	MassMessageID  string     `json:"massMessageId"`
-	Text           string     `json:"text"`
-	PriceCents     int64      `json:"priceCents"`
-	SentCount      int64      `json:"sentCount"`
-	ViewedCount    int64      `json:"viewedCount"`
-	PurchasedCount int64      `json:"purchasedCount"`
-	GrossCents     int64      `json:"grossCents"`
-	NetCents       int64      `json:"netCents"`
-	SentAt         *time.Time `json:"sentAt"`
+	// The id of the mass message.
+	MassMessageID string `json:"massMessageId"`
+	// The text.
+	Text string `json:"text"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// The number of people to whom it was sent.
+	SentCount int64 `json:"sentCount"`
+	// The number of people who viewed it.
+	ViewedCount int64 `json:"viewedCount"`
+	// The number of people who paid for it.
+	PurchasedCount int64 `json:"purchasedCount"`
+	// The amount before fees, in cents.
+	GrossCents int64 `json:"grossCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
+	// When it was sent; null if it was not sent yet.
+	SentAt *time.Time `json:"sentAt"`
 }
 
 // MassMessageStatsPage is a page of MassMessageStats items.
 type MassMessageStatsPage struct {
-	Items      []MassMessageStats `json:"items"`
-	NextCursor *string            `json:"nextCursor"`
-	HasMore    bool               `json:"hasMore"`
+	// The items of the page.
+	Items []MassMessageStats `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// MassMessagesEstimateResult is the number of recipients of a mass message.
+// MassMessagesEstimateResult is the result of the method.
 type MassMessagesEstimateResult struct {
+	// The number of recipients.
 	Recipients int64 `json:"recipients"`
 }
 
 // Me is the creator's own profile.
 type Me struct {
-	ID                  string      `json:"id"`
-	Username            string      `json:"username"`
-	Name                string      `json:"name"`
-	Email               *string     `json:"email"`
-	AvatarURL           *string     `json:"avatarUrl"`
-	CoverURL            *string     `json:"coverUrl"`
-	Bio                 *string     `json:"bio"`
-	IsCreator           bool        `json:"isCreator"`
-	IsVerified          bool        `json:"isVerified"`
-	CreatedAt           time.Time   `json:"createdAt"`
-	SubscribePriceCents int64       `json:"subscribePriceCents"`
-	Currency            string      `json:"currency"`
-	FansCount           int64       `json:"fansCount"`
-	PostsCount          int64       `json:"postsCount"`
-	MediaCount          int64       `json:"mediaCount"`
-	Unread              Counts      `json:"unread"`
-	TwoFactor           MeTwoFactor `json:"twoFactor"`
+	// Its id.
+	ID string `json:"id"`
+	// The name in the address of the profile.
+	Username string `json:"username"`
+	// The name.
+	Name string `json:"name"`
+	// The email address; null if it is not known.
+	Email *string `json:"email"`
+	// The address of the profile picture; null if there is none.
+	AvatarURL *string `json:"avatarUrl"`
+	// The address of the cover picture; null if there is none.
+	CoverURL *string `json:"coverUrl"`
+	// The text of the profile.
+	Bio *string `json:"bio"`
+	// Whether the user is a creator.
+	IsCreator bool `json:"isCreator"`
+	// Whether the platform has verified the person.
+	IsVerified bool `json:"isVerified"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// The price of a month, in cents; 0 if the profile is free.
+	SubscribePriceCents int64 `json:"subscribePriceCents"`
+	// The currency, as an ISO 4217 code.
+	Currency string `json:"currency"`
+	// The number of fans.
+	FansCount int64 `json:"fansCount"`
+	// The number of posts.
+	PostsCount int64 `json:"postsCount"`
+	// The number of media files.
+	MediaCount int64 `json:"mediaCount"`
+	// The unread counters.
+	Unread Counts `json:"unread"`
+	// The ways in which the platform can ask for a code.
+	TwoFactor MeTwoFactor `json:"twoFactor"`
 }
 
-// MeGetCapabilitiesResult: what the creator may do on the platform.
+// MeGetCapabilitiesResult is the result of the method.
 type MeGetCapabilitiesResult struct {
+	// What the creator may do.
 	Capabilities []string `json:"capabilities"`
 }
 
-// MeGetRankingResult is the creator's rank among all creators.
+// MeGetRankingResult is the result of the method.
 type MeGetRankingResult struct {
+	// The creator is among this share of all creators, in percent.
 	TopPercentage float64 `json:"topPercentage"`
 }
 
-// MeGetStartDateResult is the date since which the creator is on the platform.
+// MeGetStartDateResult is the result of the method.
 type MeGetStartDateResult struct {
+	// When it started; null if it has not started.
 	StartedAt time.Time `json:"startedAt"`
 }
 
-// MeTwoFactor is the ways in which the platform can ask the creator for a code.
+// MeTwoFactor is the ways in which the platform can ask for a code.
 type MeTwoFactor struct {
-	SMS  bool `json:"sms"`
-	App  bool `json:"app"`
+	// Whether a code by SMS works.
+	SMS bool `json:"sms"`
+	// Whether a code of an authenticator app works.
+	App bool `json:"app"`
+	// Whether a selfie works.
 	Face bool `json:"face"`
 }
 
 // Media is a picture, video or audio file.
 type Media struct {
+	// Its id.
 	ID string `json:"id"`
-	// One of photo, video, audio, gif; others may follow.
+	// Which type it is. One of photo, video, audio, gif; others may follow.
 	Type string `json:"type"`
-	// One of processing, ready, failed; others may follow.
-	State       string    `json:"state"`
-	Width       *int64    `json:"width"`
-	Height      *int64    `json:"height"`
-	DurationSec *int64    `json:"durationSec"`
-	SizeBytes   *int64    `json:"sizeBytes"`
-	ThumbURL    *string   `json:"thumbUrl"`
-	FolderIDs   []string  `json:"folderIds"`
-	CreatedAt   time.Time `json:"createdAt"`
+	// The state. One of processing, ready, failed; others may follow.
+	State string `json:"state"`
+	// The width in pixels; null if it is not known.
+	Width *int64 `json:"width"`
+	// The height in pixels; null if it is not known.
+	Height *int64 `json:"height"`
+	// The duration, in seconds.
+	DurationSec *int64 `json:"durationSec"`
+	// The size in bytes; null if it is not known.
+	SizeBytes *int64 `json:"sizeBytes"`
+	// The address of a small picture; null if there is none.
+	ThumbURL *string `json:"thumbUrl"`
+	// The folders that contain the file.
+	FolderIDs []string `json:"folderIds"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
 }
 
-// MediaFailedData is the data of the event mediaFailed.
+// MediaFailedData: what happened.
 type MediaFailedData struct {
-	Media    Media   `json:"media"`
+	// The media files.
+	Media Media `json:"media"`
+	// The id of the upload; null if there is none.
 	UploadID *string `json:"uploadId"`
-	Error    *string `json:"error"`
+	// Why it failed; null if it did not fail.
+	Error *string `json:"error"`
 }
 
 // MediaPage is a page of Media items.
 type MediaPage struct {
-	Items      []Media `json:"items"`
+	// The items of the page.
+	Items []Media `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
-	HasMore    bool    `json:"hasMore"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// MediaReadyData is the data of the event mediaReady.
+// MediaReadyData: what happened.
 type MediaReadyData struct {
-	Media    Media   `json:"media"`
+	// The media files.
+	Media Media `json:"media"`
+	// The id of the upload; null if there is none.
 	UploadID *string `json:"uploadId"`
-	Error    *string `json:"error"`
+	// Why it failed; null if it did not fail.
+	Error *string `json:"error"`
 }
 
 // MediaUse is a place where a media file is used.
 type MediaUse struct {
-	// One of post, message, massMessage, story, draft; others may follow.
-	Kind   string    `json:"kind"`
-	RefID  string    `json:"refId"`
+	// What kind it is. One of post, message, massMessage, story, draft; others may follow.
+	Kind string `json:"kind"`
+	// The id of what it is about; null if that is nothing.
+	RefID string `json:"refId"`
+	// When it was used.
 	UsedAt time.Time `json:"usedAt"`
 }
 
 // MediaUsePage is a page of MediaUse items.
 type MediaUsePage struct {
-	Items      []MediaUse `json:"items"`
-	NextCursor *string    `json:"nextCursor"`
-	HasMore    bool       `json:"hasMore"`
+	// The items of the page.
+	Items []MediaUse `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // Member is a member of the organisation.
 type Member struct {
-	Email    string    `json:"email"`
-	ID       string    `json:"id"`
+	// The email address of the member.
+	Email string `json:"email"`
+	// The id of the member.
+	ID string `json:"id"`
+	// When the member joined.
 	JoinedAt time.Time `json:"joinedAt"`
 	// Accurate to the minute; null before the first visit.
 	LastSeenAt *time.Time `json:"lastSeenAt"`
-	Name       string     `json:"name"`
-	// One of owner, admin, developer, support.
+	// The name of the member; may be empty.
+	Name string `json:"name"`
+	// What the member may do. One of owner, admin, developer, support.
 	Role string `json:"role"`
 	// True for the member who makes this call.
 	You bool `json:"you"`
@@ -1808,7 +2262,9 @@ type Member struct {
 
 // MemberKey is a key that a member created.
 type MemberKey struct {
-	ID    string `json:"id"`
+	// The id of the key.
+	ID string `json:"id"`
+	// The name of the key.
 	Label string `json:"label"`
 }
 
@@ -1822,106 +2278,157 @@ type MemberKeysRevoked struct {
 
 // MemberRemoved is the result of removing a member.
 type MemberRemoved struct {
+	// The id of the member.
 	ID string `json:"id"`
 	// Keys that the member created, directly or with other keys, and that still work.
-	Keys    []MemberKey `json:"keys"`
-	Removed bool        `json:"removed"`
+	Keys []MemberKey `json:"keys"`
+	// True: the member no longer belongs to the organisation.
+	Removed bool `json:"removed"`
 }
 
-// MentionData is the data of the event mention.
+// MentionData: what happened.
 type MentionData struct {
-	By    User   `json:"by"`
-	Kind  string `json:"kind"`
+	// How the values are grouped.
+	By User `json:"by"`
+	// What kind it is.
+	Kind string `json:"kind"`
+	// The id of what it is about; null if that is nothing.
 	RefID string `json:"refId"`
 }
 
 // Message is a message in a chat.
 type Message struct {
-	ID              string     `json:"id"`
-	ChatID          string     `json:"chatId"`
-	FromUserID      string     `json:"fromUserId"`
-	ToUserID        string     `json:"toUserId"`
-	Text            string     `json:"text"`
-	Media           []Media    `json:"media"`
-	PriceCents      int64      `json:"priceCents"`
-	IsLocked        bool       `json:"isLocked"`
-	IsOpened        bool       `json:"isOpened"`
-	IsFree          bool       `json:"isFree"`
-	IsTip           bool       `json:"isTip"`
-	TipCents        *int64     `json:"tipCents"`
-	IsLiked         bool       `json:"isLiked"`
-	IsPinned        bool       `json:"isPinned"`
-	ReplyToID       *string    `json:"replyToId"`
-	QueueID         *string    `json:"queueId"`
-	CreatedAt       time.Time  `json:"createdAt"`
-	EditedAt        *time.Time `json:"editedAt"`
+	// Its id.
+	ID string `json:"id"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The user who sent the message.
+	FromUserID string `json:"fromUserId"`
+	// The user to whom the message was sent.
+	ToUserID string `json:"toUserId"`
+	// The text.
+	Text string `json:"text"`
+	// The media files.
+	Media []Media `json:"media"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// Whether the content must be paid for and was not paid for.
+	IsLocked bool `json:"isLocked"`
+	// Whether the recipient has opened the message.
+	IsOpened bool `json:"isOpened"`
+	// Whether the message costs nothing.
+	IsFree bool `json:"isFree"`
+	// Whether the message came with a tip.
+	IsTip bool `json:"isTip"`
+	// The amount of the tip, in cents; null if there is none.
+	TipCents *int64 `json:"tipCents"`
+	// Whether it is liked.
+	IsLiked bool `json:"isLiked"`
+	// Whether it is pinned.
+	IsPinned bool `json:"isPinned"`
+	// The id of what it answers; null if it answers nothing.
+	ReplyToID *string `json:"replyToId"`
+	// The id in the queue; null if it is not queued.
+	QueueID *string `json:"queueId"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// When it was last edited; null if never.
+	EditedAt *time.Time `json:"editedAt"`
+	// Until when the message can be withdrawn; null if it cannot.
 	UnsendableUntil *time.Time `json:"unsendableUntil"`
 }
 
-// MessageData is the data of the event message.
+// MessageData: what happened.
 type MessageData struct {
-	Message  Message `json:"message"`
-	ChatID   string  `json:"chatId"`
-	FromUser User    `json:"fromUser"`
+	// The text that comes with it; null if there is none.
+	Message Message `json:"message"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The user who sent the message.
+	FromUser User `json:"fromUser"`
 }
 
-// MessageDeletedData is the data of the event messageDeleted.
+// MessageDeletedData: what happened.
 type MessageDeletedData struct {
-	ChatID    string `json:"chatId"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The id of the message.
 	MessageID string `json:"messageId"`
-	By        string `json:"by"`
+	// Who deleted the message.
+	By string `json:"by"`
 }
 
-// MessageLikedData is the data of the event messageLiked.
+// MessageLikedData: what happened.
 type MessageLikedData struct {
-	ChatID    string `json:"chatId"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The id of the message.
 	MessageID string `json:"messageId"`
-	User      User   `json:"user"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
 }
 
 // MessagePage is a page of Message items.
 type MessagePage struct {
-	Items      []Message `json:"items"`
-	NextCursor *string   `json:"nextCursor"`
-	HasMore    bool      `json:"hasMore"`
+	// The items of the page.
+	Items []Message `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// MessagePurchasedData is the data of the event messagePurchased.
+// MessagePurchasedData: what happened.
 type MessagePurchasedData struct {
-	ChatID        string `json:"chatId"`
-	MessageID     string `json:"messageId"`
-	User          User   `json:"user"`
-	PriceCents    int64  `json:"priceCents"`
-	NetCents      int64  `json:"netCents"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The id of the message.
+	MessageID string `json:"messageId"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
+	// The id of the transaction.
 	TransactionID string `json:"transactionId"`
 }
 
-// MessageReadData is the data of the event messageRead.
+// MessageReadData: what happened.
 type MessageReadData struct {
-	ChatID    string    `json:"chatId"`
-	MessageID string    `json:"messageId"`
-	ReadAt    time.Time `json:"readAt"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The id of the message.
+	MessageID string `json:"messageId"`
+	// When the message was read.
+	ReadAt time.Time `json:"readAt"`
 }
 
-// MessageSentData is the data of the event messageSent.
+// MessageSentData: what happened.
 type MessageSentData struct {
+	// The text that comes with it; null if there is none.
 	Message Message `json:"message"`
-	ChatID  string  `json:"chatId"`
-	// One of api, native, mass, welcome; others may follow.
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// Where the message was sent from. One of api, native, mass, welcome; others may follow.
 	Origin string `json:"origin"`
 }
 
-// MessageUnlikedData is the data of the event messageUnliked.
+// MessageUnlikedData: what happened.
 type MessageUnlikedData struct {
-	ChatID    string `json:"chatId"`
+	// The id of the chat.
+	ChatID string `json:"chatId"`
+	// The id of the message.
 	MessageID string `json:"messageId"`
-	User      User   `json:"user"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
 }
 
 // MethodCatalog: all SDK methods.
 type MethodCatalog struct {
 	// Changes with any change of the catalogue.
-	Hash    string       `json:"hash"`
+	Hash string `json:"hash"`
+	// The methods.
 	Methods []MethodInfo `json:"methods"`
 	// The names of the methods, by resource.
 	Resources map[string][]string `json:"resources"`
@@ -1933,7 +2440,7 @@ type MethodCatalog struct {
 
 // MethodInfo is an SDK method.
 type MethodInfo struct {
-	// One of read, write.
+	// Whether it reads or changes something. One of read, write.
 	Access string `json:"access"`
 	// JSON Schema 2020-12 of the arguments.
 	Args json.RawMessage `json:"args"`
@@ -1944,8 +2451,9 @@ type MethodInfo struct {
 	// What an account must be signed in with: session, token, oauth. It is one of Account.credentials.
 	Credentials []string `json:"credentials"`
 	// The version that will remove it; null if it is not deprecated.
-	Deprecated  *string `json:"deprecated"`
-	Description string  `json:"description"`
+	Deprecated *string `json:"deprecated"`
+	// What it does.
+	Description string `json:"description"`
 	// Whether it deletes something or cannot be undone.
 	Destructive bool `json:"destructive"`
 	// The events that it normally causes.
@@ -1955,18 +2463,23 @@ type MethodInfo struct {
 	// The HTTP methods with which it can be called.
 	Http []string `json:"http"`
 	// Whether it is safe to repeat.
-	Idempotent bool   `json:"idempotent"`
-	Method     string `json:"method"`
-	Paginated  bool   `json:"paginated"`
+	Idempotent bool `json:"idempotent"`
+	// The name, such as send.
+	Method string `json:"method"`
+	// Whether the result is a page of a list.
+	Paginated bool `json:"paginated"`
 	// The arguments in the order of the positional form.
 	Positional []string `json:"positional"`
-	Resource   string   `json:"resource"`
+	// The resource, such as messages.
+	Resource string `json:"resource"`
 	// JSON Schema 2020-12 of the result.
 	Result json.RawMessage `json:"result"`
 	// Whether it touches money or legal data.
-	Sensitive bool   `json:"sensitive"`
-	Since     string `json:"since"`
-	TimeoutMs int64  `json:"timeoutMs"`
+	Sensitive bool `json:"sensitive"`
+	// The version of the catalogue that added it.
+	Since string `json:"since"`
+	// After how many milliseconds a call ends without a result.
+	TimeoutMs int64 `json:"timeoutMs"`
 }
 
 // MintedKey is a new key. Its secret is shown only once.
@@ -1974,18 +2487,23 @@ type MintedKey struct {
 	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string `json:"accountIds"`
 	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
-	AllowedIPs []string  `json:"allowedIps"`
-	CreatedAt  time.Time `json:"createdAt"`
-	ExpiresAt  time.Time `json:"expiresAt"`
-	ID         string    `json:"id"`
+	AllowedIPs []string `json:"allowedIps"`
+	// When the key was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// When the key stops working; null if it does not expire.
+	ExpiresAt time.Time `json:"expiresAt"`
+	// The id of the key.
+	ID string `json:"id"`
 	// The lists of the keys from which this key was created. They apply as well.
 	InheritedMethods [][]string `json:"inheritedMethods"`
 	// The key itself. It is shown only once; store it now.
-	Key   string `json:"key"`
+	Key string `json:"key"`
+	// The name of the key.
 	Label string `json:"label"`
 	// Patterns of the SDK methods that the key may call. Absent if it may call all.
 	Methods []string `json:"methods"`
-	Scopes  []string `json:"scopes"`
+	// What the key may do.
+	Scopes []string `json:"scopes"`
 }
 
 // MutedResult is the confirmation of a call.
@@ -1995,64 +2513,98 @@ type MutedResult struct {
 
 // Notification is a notification from the platform.
 type Notification struct {
-	ID        string    `json:"id"`
-	Type      string    `json:"type"`
-	Text      string    `json:"text"`
-	User      *User     `json:"user"`
-	RefKind   *string   `json:"refKind"`
-	RefID     *string   `json:"refId"`
-	IsRead    bool      `json:"isRead"`
+	// Its id.
+	ID string `json:"id"`
+	// Which type it is.
+	Type string `json:"type"`
+	// The text.
+	Text string `json:"text"`
+	// The user; null if the platform names none.
+	User *User `json:"user"`
+	// The kind of what it is about; null if that is nothing.
+	RefKind *string `json:"refKind"`
+	// The id of what it is about; null if that is nothing.
+	RefID *string `json:"refId"`
+	// Whether the notification was read.
+	IsRead bool `json:"isRead"`
+	// When it was created.
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// NotificationData is the data of the event notification.
+// NotificationData: what happened.
 type NotificationData struct {
+	// The notification.
 	Notification Notification `json:"notification"`
 }
 
 // NotificationPage is a page of Notification items.
 type NotificationPage struct {
-	Items      []Notification `json:"items"`
-	NextCursor *string        `json:"nextCursor"`
-	HasMore    bool           `json:"hasMore"`
+	// The items of the page.
+	Items []Notification `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // NotificationPreferences is the creator's notification settings on the platform.
 type NotificationPreferences struct {
-	Tips          bool `json:"tips"`
+	// Whether tips cause a notification.
+	Tips bool `json:"tips"`
+	// Whether subscriptions cause a notification.
 	Subscriptions bool `json:"subscriptions"`
-	Likes         bool `json:"likes"`
-	Comments      bool `json:"comments"`
-	Purchases     bool `json:"purchases"`
-	Mentions      bool `json:"mentions"`
-	Promotions    bool `json:"promotions"`
-	System        bool `json:"system"`
-	Email         bool `json:"email"`
-	Push          bool `json:"push"`
+	// Whether likes cause a notification.
+	Likes bool `json:"likes"`
+	// Whether comments cause a notification.
+	Comments bool `json:"comments"`
+	// Whether purchases cause a notification.
+	Purchases bool `json:"purchases"`
+	// Whether mentions cause a notification.
+	Mentions bool `json:"mentions"`
+	// Whether promotions cause a notification.
+	Promotions bool `json:"promotions"`
+	// Whether the platform's own news cause a notification.
+	System bool `json:"system"`
+	// Whether notifications are also sent by email.
+	Email bool `json:"email"`
+	// Whether notifications are also sent to the creator's devices.
+	Push bool `json:"push"`
 }
 
-// NotificationsMarkAllReadResult is the number of notifications that were marked as read.
+// NotificationsMarkAllReadResult is the result of the method.
 type NotificationsMarkAllReadResult struct {
+	// The number of items that were marked.
 	Read int64 `json:"read"`
 }
 
-// NotificationsMarkReadResult is the number of notifications that were marked as read.
+// NotificationsMarkReadResult is the result of the method.
 type NotificationsMarkReadResult struct {
+	// The number of items that were marked.
 	Read int64 `json:"read"`
 }
 
-// NotificationsSetPreferencesPreferences is the notification settings to change; others stay as they are.
+// NotificationsSetPreferencesPreferences: what causes a notification.
 type NotificationsSetPreferencesPreferences struct {
-	Tips          *bool `json:"tips,omitzero"`
+	// Whether tips cause a notification.
+	Tips *bool `json:"tips,omitzero"`
+	// Whether subscriptions cause a notification.
 	Subscriptions *bool `json:"subscriptions,omitzero"`
-	Likes         *bool `json:"likes,omitzero"`
-	Comments      *bool `json:"comments,omitzero"`
-	Purchases     *bool `json:"purchases,omitzero"`
-	Mentions      *bool `json:"mentions,omitzero"`
-	Promotions    *bool `json:"promotions,omitzero"`
-	System        *bool `json:"system,omitzero"`
-	Email         *bool `json:"email,omitzero"`
-	Push          *bool `json:"push,omitzero"`
+	// Whether likes cause a notification.
+	Likes *bool `json:"likes,omitzero"`
+	// Whether comments cause a notification.
+	Comments *bool `json:"comments,omitzero"`
+	// Whether purchases cause a notification.
+	Purchases *bool `json:"purchases,omitzero"`
+	// Whether mentions cause a notification.
+	Mentions *bool `json:"mentions,omitzero"`
+	// Whether promotions cause a notification.
+	Promotions *bool `json:"promotions,omitzero"`
+	// Whether the platform's own news cause a notification.
+	System *bool `json:"system,omitzero"`
+	// Whether notifications are also sent by email.
+	Email *bool `json:"email,omitzero"`
+	// Whether notifications are also sent to the creator's devices.
+	Push *bool `json:"push,omitzero"`
 }
 
 // OkResult is the confirmation of a call.
@@ -2060,14 +2612,17 @@ type OkResult struct {
 	Ok bool `json:"ok"`
 }
 
-// OnlineData is the data of the event online.
+// OnlineData: what happened.
 type OnlineData struct {
-	UserID     string     `json:"userId"`
-	Online     bool       `json:"online"`
+	// The id of the user.
+	UserID string `json:"userId"`
+	// Whether the user is online.
+	Online bool `json:"online"`
+	// When the person was last online; null if that is not known.
 	LastSeenAt *time.Time `json:"lastSeenAt"`
 }
 
-// OrgEventPage is a page of OrgEvent items.
+// OrgEventPage is a page of events of the organisation.
 type OrgEventPage struct {
 	// Oldest first; with latest, newest first.
 	Events []Event `json:"events"`
@@ -2084,71 +2639,100 @@ type OrgReceipt struct {
 	Receipt json.RawMessage `json:"receipt"`
 }
 
-// PayoutFailedData is the data of the event payoutFailed.
+// PayoutFailedData: what happened.
 type PayoutFailedData struct {
+	// The payout.
 	Payout PayoutRequest `json:"payout"`
-	Reason *string       `json:"reason"`
+	// Why; null if there is no reason.
+	Reason *string `json:"reason"`
 }
 
 // PayoutMethod is a method by which the creator is paid.
 type PayoutMethod struct {
-	ID        string `json:"id"`
-	Kind      string `json:"kind"`
-	Label     string `json:"label"`
-	Currency  string `json:"currency"`
-	IsDefault bool   `json:"isDefault"`
+	// Its id.
+	ID string `json:"id"`
+	// What kind it is.
+	Kind string `json:"kind"`
+	// The name that is shown.
+	Label string `json:"label"`
+	// The currency, as an ISO 4217 code.
+	Currency string `json:"currency"`
+	// Whether payouts go to this method.
+	IsDefault bool `json:"isDefault"`
 }
 
 // PayoutMethodPage is a page of PayoutMethod items.
 type PayoutMethodPage struct {
-	Items      []PayoutMethod `json:"items"`
-	NextCursor *string        `json:"nextCursor"`
-	HasMore    bool           `json:"hasMore"`
+	// The items of the page.
+	Items []PayoutMethod `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// PayoutPaidData is the data of the event payoutPaid.
+// PayoutPaidData: what happened.
 type PayoutPaidData struct {
+	// The payout.
 	Payout PayoutRequest `json:"payout"`
-	Reason *string       `json:"reason"`
+	// Why; null if there is no reason.
+	Reason *string `json:"reason"`
 }
 
 // PayoutRequest is a payout.
 type PayoutRequest struct {
-	ID          string `json:"id"`
-	AmountCents int64  `json:"amountCents"`
-	// One of pending, paid, failed, canceled; others may follow.
-	Status      string     `json:"status"`
-	Method      string     `json:"method"`
-	RequestedAt time.Time  `json:"requestedAt"`
-	PaidAt      *time.Time `json:"paidAt"`
+	// Its id.
+	ID string `json:"id"`
+	// The amount, in cents.
+	AmountCents int64 `json:"amountCents"`
+	// The status. One of pending, paid, failed, canceled; others may follow.
+	Status string `json:"status"`
+	// How the payout is made.
+	Method string `json:"method"`
+	// When it was requested.
+	RequestedAt time.Time `json:"requestedAt"`
+	// When the payout was made; null if it was not made yet.
+	PaidAt *time.Time `json:"paidAt"`
 }
 
 // PayoutRequestPage is a page of PayoutRequest items.
 type PayoutRequestPage struct {
-	Items      []PayoutRequest `json:"items"`
-	NextCursor *string         `json:"nextCursor"`
-	HasMore    bool            `json:"hasMore"`
+	// The items of the page.
+	Items []PayoutRequest `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// PayoutRequestedData is the data of the event payoutRequested.
+// PayoutRequestedData: what happened.
 type PayoutRequestedData struct {
+	// The payout.
 	Payout PayoutRequest `json:"payout"`
-	Reason *string       `json:"reason"`
+	// Why; null if there is no reason.
+	Reason *string `json:"reason"`
 }
 
 // PayoutSchedule is the schedule of automatic payouts.
 type PayoutSchedule struct {
-	Frequency      string     `json:"frequency"`
-	NextPayoutAt   *time.Time `json:"nextPayoutAt"`
-	MinPayoutCents int64      `json:"minPayoutCents"`
-	Method         string     `json:"method"`
+	// How often payouts are made.
+	Frequency string `json:"frequency"`
+	// When the next payout is made; null if none is planned.
+	NextPayoutAt *time.Time `json:"nextPayoutAt"`
+	// The smallest amount of a payout, in cents.
+	MinPayoutCents int64 `json:"minPayoutCents"`
+	// How the payout is made.
+	Method string `json:"method"`
 }
 
-// PayoutsGetEligibilityResult: whether the creator can request a payout, and why not.
+// PayoutsGetEligibilityResult is the result of the method.
 type PayoutsGetEligibilityResult struct {
-	Eligible bool     `json:"eligible"`
-	MinCents int64    `json:"minCents"`
-	Reasons  []string `json:"reasons"`
+	// Whether a payout can be requested.
+	Eligible bool `json:"eligible"`
+	// The smallest amount of a payout, in cents.
+	MinCents int64 `json:"minCents"`
+	// Why no payout can be requested; empty if one can.
+	Reasons []string `json:"reasons"`
 }
 
 // Persona is a sandbox login with a fixed behaviour.
@@ -2159,7 +2743,8 @@ type Persona struct {
 	// fails after signing in. One of works, asks, refuses, breaks, later.
 	Group string `json:"group"`
 	// A login of the persona. Adding + and any text after the persona makes another creator.
-	Login   string `json:"login"`
+	Login string `json:"login"`
+	// The name of the persona, which starts the email address.
 	Persona string `json:"persona"`
 }
 
@@ -2171,7 +2756,8 @@ type PersonaList struct {
 	// like ok@.
 	Domain string `json:"domain"`
 	// A password that works. Any password works except bad and an empty one.
-	Password string    `json:"password"`
+	Password string `json:"password"`
+	// The personas.
 	Personas []Persona `json:"personas"`
 }
 
@@ -2182,7 +2768,7 @@ type PinnedResult struct {
 
 // Platform is a creator platform.
 type Platform struct {
-	// One of sandbox, live.
+	// The environment whose accounts are on it. One of sandbox, live.
 	Environment string `json:"environment"`
 	// How events are received: socket, immediately; poll, within seconds to minutes. Null for a platform without events.
 	// One of socket, poll.
@@ -2192,12 +2778,14 @@ type Platform struct {
 	Flows []string `json:"flows"`
 	// The platform's own page; null if there is none.
 	HomeURL *string `json:"homeUrl"`
-	ID      string  `json:"id"`
+	// The id of the platform.
+	ID string `json:"id"`
 	// A mark of the platform as a data: URL of an SVG; null if there is none.
 	Logo *string `json:"logo"`
 	// The number of methods in the catalogue.
-	Methods int64  `json:"methods"`
-	Name    string `json:"name"`
+	Methods int64 `json:"methods"`
+	// The name to show to people.
+	Name string `json:"name"`
 	// The regions that an account can have.
 	Regions []string `json:"regions"`
 	// The number of resources in the catalogue.
@@ -2210,223 +2798,330 @@ type Platform struct {
 	Version string `json:"version"`
 }
 
-// PlatformSession is a device that is signed in to the platform.
-type PlatformSession struct {
-	ID         string    `json:"id"`
-	Device     string    `json:"device"`
-	UserAgent  string    `json:"userAgent"`
-	Region     string    `json:"region"`
-	CreatedAt  time.Time `json:"createdAt"`
-	LastSeenAt time.Time `json:"lastSeenAt"`
-	ExpiresAt  time.Time `json:"expiresAt"`
-	IsCurrent  bool      `json:"isCurrent"`
-}
-
-// PlatformSessionPage is a page of PlatformSession items.
-type PlatformSessionPage struct {
-	Items      []PlatformSession `json:"items"`
-	NextCursor *string           `json:"nextCursor"`
-	HasMore    bool              `json:"hasMore"`
-}
-
-// Platforms is the creator platforms of an environment.
-type Platforms struct {
+// PlatformList is the creator platforms of an environment.
+type PlatformList struct {
 	// The default platform first.
 	Platforms []Platform `json:"platforms"`
 }
 
+// PlatformSession is a device that is signed in to the platform.
+type PlatformSession struct {
+	// Its id.
+	ID string `json:"id"`
+	// The kind of device.
+	Device string `json:"device"`
+	// The User-Agent of the browser.
+	UserAgent string `json:"userAgent"`
+	// Where the session is used.
+	Region string `json:"region"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// When the session was last used.
+	LastSeenAt time.Time `json:"lastSeenAt"`
+	// When it expires; null if it does not expire.
+	ExpiresAt time.Time `json:"expiresAt"`
+	// Whether this is the session of the connection.
+	IsCurrent bool `json:"isCurrent"`
+}
+
+// PlatformSessionPage is a page of PlatformSession items.
+type PlatformSessionPage struct {
+	// The items of the page.
+	Items []PlatformSession `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+}
+
 // Poll is a poll on a post.
 type Poll struct {
-	Question      *string      `json:"question"`
-	Options       []PollOption `json:"options"`
-	Votes         int64        `json:"votes"`
-	VotedOptionID *string      `json:"votedOptionId"`
-	EndsAt        *time.Time   `json:"endsAt"`
+	// The question of the poll.
+	Question *string `json:"question"`
+	// The options of the poll.
+	Options []PollOption `json:"options"`
+	// The number of votes.
+	Votes int64 `json:"votes"`
+	// The option that the creator voted for; null if none.
+	VotedOptionID *string `json:"votedOptionId"`
+	// When it ends; null if it does not end.
+	EndsAt *time.Time `json:"endsAt"`
 }
 
 // PollOption is an option of a poll.
 type PollOption struct {
-	ID    string `json:"id"`
-	Text  string `json:"text"`
-	Votes int64  `json:"votes"`
+	// Its id.
+	ID string `json:"id"`
+	// The text.
+	Text string `json:"text"`
+	// The number of votes.
+	Votes int64 `json:"votes"`
 }
 
 // Post is a post on the feed.
 type Post struct {
-	ID          string       `json:"id"`
-	AuthorID    string       `json:"authorId"`
-	Text        string       `json:"text"`
-	Media       []Media      `json:"media"`
-	PriceCents  int64        `json:"priceCents"`
-	IsLocked    bool         `json:"isLocked"`
-	IsPinned    bool         `json:"isPinned"`
-	IsArchived  bool         `json:"isArchived"`
-	Labels      []PostLabel  `json:"labels"`
-	Poll        *Poll        `json:"poll"`
+	// Its id.
+	ID string `json:"id"`
+	// The user who wrote it.
+	AuthorID string `json:"authorId"`
+	// The text.
+	Text string `json:"text"`
+	// The media files.
+	Media []Media `json:"media"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// Whether the content must be paid for and was not paid for.
+	IsLocked bool `json:"isLocked"`
+	// Whether it is pinned.
+	IsPinned bool `json:"isPinned"`
+	// Whether the post is archived.
+	IsArchived bool `json:"isArchived"`
+	// The labels of the post.
+	Labels []PostLabel `json:"labels"`
+	// The poll of the post; null if it has none.
+	Poll *Poll `json:"poll"`
+	// The goal of a fundraising post; null if it is none.
 	Fundraising *Fundraising `json:"fundraising"`
-	Likes       int64        `json:"likes"`
-	Comments    int64        `json:"comments"`
-	TipsCents   int64        `json:"tipsCents"`
-	ScheduledAt *time.Time   `json:"scheduledAt"`
-	PublishedAt *time.Time   `json:"publishedAt"`
-	ExpiresAt   *time.Time   `json:"expiresAt"`
-	CreatedAt   time.Time    `json:"createdAt"`
+	// The number of likes.
+	Likes int64 `json:"likes"`
+	// The number of comments.
+	Comments int64 `json:"comments"`
+	// The amount of the tips, in cents.
+	TipsCents int64 `json:"tipsCents"`
+	// When it is published; null if it is published immediately.
+	ScheduledAt *time.Time `json:"scheduledAt"`
+	// When it was published; null if it was not published yet.
+	PublishedAt *time.Time `json:"publishedAt"`
+	// When it expires; null if it does not expire.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
 }
 
-// PostCommentedData is the data of the event postCommented.
+// PostCommentedData: what happened.
 type PostCommentedData struct {
-	PostID  string  `json:"postId"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The comment.
 	Comment Comment `json:"comment"`
 }
 
 // PostDay is a day with posts.
 type PostDay struct {
-	Date       string `json:"date"`
-	Purchases  int64  `json:"purchases"`
-	TipsCents  int64  `json:"tipsCents"`
-	GrossCents int64  `json:"grossCents"`
-	NetCents   int64  `json:"netCents"`
+	// The day.
+	Date string `json:"date"`
+	// The number of purchases.
+	Purchases int64 `json:"purchases"`
+	// The amount of the tips, in cents.
+	TipsCents int64 `json:"tipsCents"`
+	// The amount before fees, in cents.
+	GrossCents int64 `json:"grossCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
 }
 
-// PostDeletedData is the data of the event postDeleted.
+// PostDeletedData: what happened.
 type PostDeletedData struct {
-	PostID  string   `json:"postId"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The names of the members that changed.
 	Changes []string `json:"changes"`
 }
 
-// PostExpiredData is the data of the event postExpired.
+// PostExpiredData: what happened.
 type PostExpiredData struct {
-	PostID  string   `json:"postId"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The names of the members that changed.
 	Changes []string `json:"changes"`
 }
 
-// PostFundraisingUpdatedData is the data of the event postFundraisingUpdated.
+// PostFundraisingUpdatedData: what happened.
 type PostFundraisingUpdatedData struct {
-	PostID        string `json:"postId"`
-	TargetCents   int64  `json:"targetCents"`
-	ProgressCents int64  `json:"progressCents"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The goal, in cents.
+	TargetCents int64 `json:"targetCents"`
+	// The amount that was raised so far, in cents.
+	ProgressCents int64 `json:"progressCents"`
 }
 
 // PostLabel is a category of a post.
 type PostLabel struct {
-	ID   string `json:"id"`
+	// Its id.
+	ID string `json:"id"`
+	// The name.
 	Name string `json:"name"`
 }
 
-// PostLikedData is the data of the event postLiked.
+// PostLikedData: what happened.
 type PostLikedData struct {
+	// The id of the post.
 	PostID string `json:"postId"`
-	User   User   `json:"user"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
 }
 
 // PostPage is a page of Post items.
 type PostPage struct {
-	Items      []Post  `json:"items"`
+	// The items of the page.
+	Items []Post `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
-	HasMore    bool    `json:"hasMore"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// PostPublishedData is the data of the event postPublished.
+// PostPublishedData: what happened.
 type PostPublishedData struct {
+	// The post.
 	Post Post `json:"post"`
 }
 
-// PostPurchasedData is the data of the event postPurchased.
+// PostPurchasedData: what happened.
 type PostPurchasedData struct {
-	PostID        string `json:"postId"`
-	User          User   `json:"user"`
-	PriceCents    int64  `json:"priceCents"`
-	NetCents      int64  `json:"netCents"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
+	// The id of the transaction.
 	TransactionID string `json:"transactionId"`
 }
 
 // PostStats is the statistics of a post.
 type PostStats struct {
-	PostID         string     `json:"postId"`
-	Text           string     `json:"text"`
-	PublishedAt    *time.Time `json:"publishedAt"`
-	Views          int64      `json:"views"`
-	Likes          int64      `json:"likes"`
-	Comments       int64      `json:"comments"`
-	Purchases      int64      `json:"purchases"`
-	PurchasesCents int64      `json:"purchasesCents"`
-	Tips           int64      `json:"tips"`
-	TipsCents      int64      `json:"tipsCents"`
-	GrossCents     int64      `json:"grossCents"`
-	NetCents       int64      `json:"netCents"`
-	Days           []PostDay  `json:"days"`
+	// The id of the post.
+	PostID string `json:"postId"`
+	// The text.
+	Text string `json:"text"`
+	// When it was published; null if it was not published yet.
+	PublishedAt *time.Time `json:"publishedAt"`
+	// The number of views.
+	Views int64 `json:"views"`
+	// The number of likes.
+	Likes int64 `json:"likes"`
+	// The number of comments.
+	Comments int64 `json:"comments"`
+	// The number of purchases.
+	Purchases int64 `json:"purchases"`
+	// The amount that was paid for it, in cents.
+	PurchasesCents int64 `json:"purchasesCents"`
+	// The number of tips.
+	Tips int64 `json:"tips"`
+	// The amount of the tips, in cents.
+	TipsCents int64 `json:"tipsCents"`
+	// The amount before fees, in cents.
+	GrossCents int64 `json:"grossCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
+	// The figures of each day.
+	Days []PostDay `json:"days"`
 }
 
 // PostStatsPage is a page of PostStats items.
 type PostStatsPage struct {
-	Items      []PostStats `json:"items"`
-	NextCursor *string     `json:"nextCursor"`
-	HasMore    bool        `json:"hasMore"`
+	// The items of the page.
+	Items []PostStats `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// PostUpdatedData is the data of the event postUpdated.
+// PostUpdatedData: what happened.
 type PostUpdatedData struct {
+	// The id of the post.
 	PostID string `json:"postId"`
-	// Values: text, media, priceCents, labels, scheduledAt, isArchived, isPinned.
+	// The names of the members that changed. Values: text, media, priceCents, labels, scheduledAt, isArchived, isPinned.
 	Changes []string `json:"changes"`
 }
 
-// PostsCreateFundraising is the fundraising goal of a new post.
+// PostsCreateFundraising is the goal of a fundraising post; null if it is none.
 type PostsCreateFundraising struct {
-	Title       string `json:"title,omitzero"`
-	TargetCents int64  `json:"targetCents"`
+	// The title; null if there is none.
+	Title string `json:"title,omitzero"`
+	// The goal, in cents.
+	TargetCents int64 `json:"targetCents"`
 }
 
-// PostsCreatePoll is a poll for a new post.
+// PostsCreatePoll is the poll of the post; null if it has none.
 type PostsCreatePoll struct {
-	Question string    `json:"question,omitzero"`
-	Options  []string  `json:"options"`
-	EndsAt   time.Time `json:"endsAt,omitzero"`
+	// The question of the poll.
+	Question string `json:"question,omitzero"`
+	// The options of the poll.
+	Options []string `json:"options"`
+	// When it ends; null if it does not end.
+	EndsAt time.Time `json:"endsAt,omitzero"`
 }
 
-// ProfileUpdatedData is the data of the event profileUpdated.
+// ProfileUpdatedData: what happened.
 type ProfileUpdatedData struct {
-	// Values: name, bio, location, websiteUrl, avatar, cover.
+	// The names of the members that changed. Values: name, bio, location, websiteUrl, avatar, cover.
 	Changes []string `json:"changes"`
 }
 
 // Promotion is a discount for a limited time.
 type Promotion struct {
-	ID        string     `json:"id"`
-	Audience  string     `json:"audience"`
-	Kind      string     `json:"kind"`
-	Percent   *int64     `json:"percent"`
-	TrialDays *int64     `json:"trialDays"`
-	MaxClaims *int64     `json:"maxClaims"`
-	Claims    int64      `json:"claims"`
-	Message   *string    `json:"message"`
-	StartsAt  time.Time  `json:"startsAt"`
-	EndsAt    *time.Time `json:"endsAt"`
-	// One of active, ended; others may follow.
+	// Its id.
+	ID string `json:"id"`
+	// Whom it is for.
+	Audience string `json:"audience"`
+	// What kind it is.
+	Kind string `json:"kind"`
+	// The discount in percent.
+	Percent *int64 `json:"percent"`
+	// The number of free days; null if there are none.
+	TrialDays *int64 `json:"trialDays"`
+	// How often it can be claimed; null if there is no limit.
+	MaxClaims *int64 `json:"maxClaims"`
+	// How often it was claimed.
+	Claims int64 `json:"claims"`
+	// The text that comes with it; null if there is none.
+	Message *string `json:"message"`
+	// When it starts.
+	StartsAt time.Time `json:"startsAt"`
+	// When it ends; null if it does not end.
+	EndsAt *time.Time `json:"endsAt"`
+	// The state. One of active, ended; others may follow.
 	State string `json:"state"`
 }
 
 // PromotionPage is a page of Promotion items.
 type PromotionPage struct {
-	Items      []Promotion `json:"items"`
-	NextCursor *string     `json:"nextCursor"`
-	HasMore    bool        `json:"hasMore"`
+	// The items of the page.
+	Items []Promotion `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // Purchase: something that a fan has bought.
 type Purchase struct {
-	User        User      `json:"user"`
-	Kind        string    `json:"kind"`
-	RefID       string    `json:"refId"`
-	PriceCents  int64     `json:"priceCents"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// What kind it is.
+	Kind string `json:"kind"`
+	// The id of what it is about; null if that is nothing.
+	RefID string `json:"refId"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// When it was paid for.
 	PurchasedAt time.Time `json:"purchasedAt"`
 }
 
 // PurchasePage is a page of Purchase items.
 type PurchasePage struct {
-	Items      []Purchase `json:"items"`
-	NextCursor *string    `json:"nextCursor"`
-	HasMore    bool       `json:"hasMore"`
+	// The items of the page.
+	Items []Purchase `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // PurgeReceipt: proof that an account's secrets were destroyed.
@@ -2437,33 +3132,44 @@ type PurgeReceipt struct {
 	Receipt json.RawMessage `json:"receipt"`
 }
 
-// QueueFailedData is the data of the event queueFailed.
+// QueueFailedData: what happened.
 type QueueFailedData struct {
-	Item  QueueItem `json:"item"`
-	Error *string   `json:"error"`
+	// The item of the queue.
+	Item QueueItem `json:"item"`
+	// Why it failed; null if it did not fail.
+	Error *string `json:"error"`
 }
 
 // QueueItem is a scheduled item.
 type QueueItem struct {
+	// Its id.
 	ID string `json:"id"`
-	// One of post, message, stream, story; others may follow.
-	Kind        string    `json:"kind"`
-	RefID       string    `json:"refId"`
+	// What kind it is. One of post, message, stream, story; others may follow.
+	Kind string `json:"kind"`
+	// The id of what it is about; null if that is nothing.
+	RefID string `json:"refId"`
+	// When it is published; null if it is published immediately.
 	ScheduledAt time.Time `json:"scheduledAt"`
-	State       string    `json:"state"`
+	// The state.
+	State string `json:"state"`
 }
 
 // QueueItemPage is a page of QueueItem items.
 type QueueItemPage struct {
-	Items      []QueueItem `json:"items"`
-	NextCursor *string     `json:"nextCursor"`
-	HasMore    bool        `json:"hasMore"`
+	// The items of the page.
+	Items []QueueItem `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// QueuePublishedData is the data of the event queuePublished.
+// QueuePublishedData: what happened.
 type QueuePublishedData struct {
-	Item  QueueItem `json:"item"`
-	Error *string   `json:"error"`
+	// The item of the queue.
+	Item QueueItem `json:"item"`
+	// Why it failed; null if it did not fail.
+	Error *string `json:"error"`
 }
 
 // RateLimits is the remaining rate limits.
@@ -2471,7 +3177,7 @@ type RateLimits struct {
 	// The limits of the account in accountId.
 	Account *AccountWindows `json:"account"`
 	// The limits of each connected account.
-	AccountDefaults AccountDefaults `json:"accountDefaults"`
+	AccountDefaults AccountRateDefaults `json:"accountDefaults"`
 	// Connect attempts per hour.
 	ConnectAttempts UsageWindow `json:"connectAttempts"`
 	// The organisation's calls per minute.
@@ -2487,8 +3193,9 @@ type ReadResult struct {
 
 // ReceiptKey is a key that verifies receipts.
 type ReceiptKey struct {
-	// One of Ed25519.
-	Algorithm string    `json:"algorithm"`
+	// The algorithm of the signatures: Ed25519. One of Ed25519.
+	Algorithm string `json:"algorithm"`
+	// When the key was created.
 	CreatedAt time.Time `json:"createdAt"`
 	// The keyId of receipts that were signed with it.
 	ID string `json:"id"`
@@ -2498,55 +3205,79 @@ type ReceiptKey struct {
 
 // ReceiptKeyList is the keys that verify receipts.
 type ReceiptKeyList struct {
+	// The keys.
 	Keys []ReceiptKey `json:"keys"`
 }
 
 // Referral is a creator who was referred by this one.
 type Referral struct {
-	ID            string    `json:"id"`
-	TransactionID string    `json:"transactionId"`
-	AmountCents   int64     `json:"amountCents"`
-	NetCents      int64     `json:"netCents"`
-	User          *User     `json:"user"`
-	CreatedAt     time.Time `json:"createdAt"`
+	// Its id.
+	ID string `json:"id"`
+	// The id of the transaction.
+	TransactionID string `json:"transactionId"`
+	// The amount, in cents.
+	AmountCents int64 `json:"amountCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
+	// The user; null if the platform names none.
+	User *User `json:"user"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
 }
 
 // ReferralPage is a page of Referral items.
 type ReferralPage struct {
-	Items      []Referral `json:"items"`
-	NextCursor *string    `json:"nextCursor"`
-	HasMore    bool       `json:"hasMore"`
+	// The items of the page.
+	Items []Referral `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // Region is a region from which traffic leaves.
 type Region struct {
 	// The time that the last connection through the region took to open, in milliseconds; null if unknown.
 	LatencyMs *float64 `json:"latencyMs"`
-	Ok        bool     `json:"ok"`
-	Region    string   `json:"region"`
+	// Whether its proxy works.
+	Ok bool `json:"ok"`
+	// The region.
+	Region string `json:"region"`
 }
 
 // ReleaseForm is the consent of a person who appears in media.
 type ReleaseForm struct {
-	ID        string     `json:"id"`
-	Name      string     `json:"name"`
-	Email     *string    `json:"email"`
-	Status    string     `json:"status"`
-	User      *User      `json:"user"`
-	CreatedAt time.Time  `json:"createdAt"`
+	// Its id.
+	ID string `json:"id"`
+	// The name.
+	Name string `json:"name"`
+	// The email address.
+	Email *string `json:"email"`
+	// The status.
+	Status string `json:"status"`
+	// The user; null if the platform names none.
+	User *User `json:"user"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// When it expires; null if it does not expire.
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
 // ReleaseFormPage is a page of ReleaseForm items.
 type ReleaseFormPage struct {
-	Items      []ReleaseForm `json:"items"`
-	NextCursor *string       `json:"nextCursor"`
-	HasMore    bool          `json:"hasMore"`
+	// The items of the page.
+	Items []ReleaseForm `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// ReleaseFormsCreateInviteResult is a link by which a person gives consent.
+// ReleaseFormsCreateInviteResult is the result of the method.
 type ReleaseFormsCreateInviteResult struct {
-	URL       string    `json:"url"`
+	// The address.
+	URL string `json:"url"`
+	// When it expires; null if it does not expire.
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
@@ -2559,7 +3290,8 @@ type RemovedResult struct {
 type ReplacedKey struct {
 	// When it stops working.
 	EndsAt time.Time `json:"endsAt"`
-	ID     string    `json:"id"`
+	// The id of the key.
+	ID string `json:"id"`
 }
 
 // Replay is a range of events that is resent.
@@ -2582,12 +3314,16 @@ type RestrictedResult struct {
 	Restricted bool `json:"restricted"`
 }
 
-// ResubscribedData is the data of the event resubscribed.
+// ResubscribedData: what happened.
 type ResubscribedData struct {
-	User       User       `json:"user"`
-	PriceCents int64      `json:"priceCents"`
-	LapsedDays int64      `json:"lapsedDays"`
-	ExpiresAt  *time.Time `json:"expiresAt"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// The number of days without a subscription.
+	LapsedDays int64 `json:"lapsedDays"`
+	// When it expires; null if it does not expire.
+	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
 // RevokedResult is the confirmation of a call.
@@ -2600,34 +3336,60 @@ type RotatedKey struct {
 	// The accounts that the key may use. Absent if it may use all.
 	AccountIDs []string `json:"accountIds"`
 	// The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere.
-	AllowedIPs []string  `json:"allowedIps"`
-	CreatedAt  time.Time `json:"createdAt"`
-	ExpiresAt  time.Time `json:"expiresAt"`
-	ID         string    `json:"id"`
+	AllowedIPs []string `json:"allowedIps"`
+	// When the key was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// When the key stops working; absent if it does not expire.
+	ExpiresAt time.Time `json:"expiresAt"`
+	// The id of the key.
+	ID string `json:"id"`
 	// The lists of the keys from which this key was created. They apply as well.
 	InheritedMethods [][]string `json:"inheritedMethods"`
 	// The key itself. It is shown only once; store it now.
-	Key   string `json:"key"`
+	Key string `json:"key"`
+	// The name of the key.
 	Label string `json:"label"`
 	// Patterns of the SDK methods that the key may call. Absent if it may call all.
-	Methods  []string    `json:"methods"`
+	Methods []string `json:"methods"`
+	// The key that it replaces.
 	Replaces ReplacedKey `json:"replaces"`
-	Scopes   []string    `json:"scopes"`
+	// What the key may do.
+	Scopes []string `json:"scopes"`
 }
 
 // SandboxAccepted is the confirmation that the sandbox accepted the request.
 type SandboxAccepted struct {
+	// True: the events follow.
 	Accepted bool `json:"accepted"`
 }
 
 // SandboxCode is a code and its effect on the sandbox.
 type SandboxCode struct {
-	Code   string `json:"code"`
+	// The code to enter.
+	Code string `json:"code"`
+	// What happens then.
 	Effect string `json:"effect"`
+}
+
+// SandboxEventData is the fields to set in an event that is fired on the sandbox.
+type SandboxEventData struct {
+	// The amount of the tip or purchase, in cents.
+	AmountCents int64 `json:"amountCents,omitzero"`
+	// How many there are.
+	Count int64 `json:"count,omitzero"`
+	// Why something failed.
+	Reason string `json:"reason,omitzero"`
+	// The id of the message, post, stream or link that the event is about.
+	RefID string `json:"refId,omitzero"`
+	// The text of the message or comment.
+	Text string `json:"text,omitzero"`
+	// The fan's id on the platform. Default: one of the creator's fans.
+	UserID string `json:"userId,omitzero"`
 }
 
 // SandboxFault is a fault that was injected on the sandbox.
 type SandboxFault struct {
+	// True: the fault is set.
 	Accepted bool `json:"accepted"`
 	// When the fault ends at the latest; null if it lasts until it was applied.
 	Until *time.Time `json:"until"`
@@ -2641,9 +3403,12 @@ type SandboxFaultsCleared struct {
 
 // SandboxGenerator is a generator of sandbox events.
 type SandboxGenerator struct {
-	PerSecond float64   `json:"perSecond"`
-	Running   bool      `json:"running"`
-	Until     time.Time `json:"until"`
+	// Events a second.
+	PerSecond float64 `json:"perSecond"`
+	// Whether events are being generated.
+	Running bool `json:"running"`
+	// When it stops.
+	Until time.Time `json:"until"`
 }
 
 // SandboxGeneratorStopped is the result of stopping a generator.
@@ -2657,17 +3422,21 @@ type SandboxSession struct {
 	// For POST /v1/connect/cookie, with userAgent and headers.
 	Cookie string `json:"cookie"`
 	// For POST /v1/connect/curl: the same session as a command, as Chrome copies it.
-	Curl      string            `json:"curl"`
-	Headers   map[string]string `json:"headers"`
-	UserAgent string            `json:"userAgent"`
+	Curl string `json:"curl"`
+	// The headers that belong to the session.
+	Headers map[string]string `json:"headers"`
+	// The User-Agent of the browser.
+	UserAgent string `json:"userAgent"`
 }
 
 // SentRequest is a request as it was sent, without its signatures.
 type SentRequest struct {
 	// Null if the event is no longer stored.
-	Body    *string           `json:"body"`
+	Body *string `json:"body"`
+	// The headers of the request, without its signatures.
 	Headers map[string]string `json:"headers"`
-	Method  string            `json:"method"`
+	// The method of the request.
+	Method string `json:"method"`
 	// The endpoint's current URL.
 	URL string `json:"url"`
 }
@@ -2675,15 +3444,19 @@ type SentRequest struct {
 // Series is a series of numbers over time.
 type Series struct {
 	// cents, subscribers or visitors
-	Unit   string        `json:"unit"`
+	Unit string `json:"unit"`
+	// The values of the chart.
 	Points []SeriesPoint `json:"points"`
-	Total  int64         `json:"total"`
+	// The total.
+	Total int64 `json:"total"`
 }
 
 // SeriesPoint is a point of a series.
 type SeriesPoint struct {
-	At    time.Time `json:"at"`
-	Value int64     `json:"value"`
+	// The start of the interval that the value belongs to.
+	At time.Time `json:"at"`
+	// The value.
+	Value int64 `json:"value"`
 }
 
 // ServiceStatus is the status of the service.
@@ -2700,37 +3473,52 @@ type ServiceStatus struct {
 
 // Settings is the creator's settings on the platform.
 type Settings struct {
-	Username              string   `json:"username"`
-	DisplayName           string   `json:"displayName"`
-	Email                 string   `json:"email"`
-	Bio                   *string  `json:"bio"`
-	Location              *string  `json:"location"`
-	WebsiteURL            *string  `json:"websiteUrl"`
-	SubscribePriceCents   int64    `json:"subscribePriceCents"`
-	Currency              string   `json:"currency"`
-	WelcomeMessageEnabled bool     `json:"welcomeMessageEnabled"`
-	BlockedCountries      []string `json:"blockedCountries"`
-	PayoutFrequency       string   `json:"payoutFrequency"`
+	// The name in the address of the profile.
+	Username string `json:"username"`
+	// The name that the profile shows.
+	DisplayName string `json:"displayName"`
+	// The email address.
+	Email string `json:"email"`
+	// The text of the profile.
+	Bio *string `json:"bio"`
+	// The place that the profile shows; null if there is none.
+	Location *string `json:"location"`
+	// The address of the person's own website; null if there is none.
+	WebsiteURL *string `json:"websiteUrl"`
+	// The price of a month, in cents; 0 if the profile is free.
+	SubscribePriceCents int64 `json:"subscribePriceCents"`
+	// The currency, as an ISO 4217 code.
+	Currency string `json:"currency"`
+	// Whether new fans get a welcome message.
+	WelcomeMessageEnabled bool `json:"welcomeMessageEnabled"`
+	// The countries from which the profile cannot be seen, as ISO 3166 codes.
+	BlockedCountries []string `json:"blockedCountries"`
+	// How often payouts are made.
+	PayoutFrequency string `json:"payoutFrequency"`
 }
 
-// SettingsChangedData is the data of the event settingsChanged.
+// SettingsChangedData: what happened.
 type SettingsChangedData struct {
-	// Values: displayName, bio, location, websiteUrl, subscriptionPrice, welcomeMessage, blockedCountries.
+	// The names of the members that changed. Values: displayName, bio, location, websiteUrl, subscriptionPrice,
+	// welcomeMessage, blockedCountries.
 	Changes []string `json:"changes"`
 }
 
-// SettingsCheckUsernameResult: whether a user name is available.
+// SettingsCheckUsernameResult is the result of the method.
 type SettingsCheckUsernameResult struct {
+	// Whether the name is free.
 	Available bool `json:"available"`
 }
 
-// SettingsGetBlockedCountriesResult is the countries in which the creator is hidden.
+// SettingsGetBlockedCountriesResult is the result of the method.
 type SettingsGetBlockedCountriesResult struct {
+	// The countries, as ISO 3166 codes.
 	Countries []string `json:"countries"`
 }
 
-// SettingsSetBlockedCountriesResult is the countries in which the creator is hidden.
+// SettingsSetBlockedCountriesResult is the result of the method.
 type SettingsSetBlockedCountriesResult struct {
+	// The countries, as ISO 3166 codes.
 	Countries []string `json:"countries"`
 }
 
@@ -2759,36 +3547,53 @@ type SignatureCheck struct {
 // SignatureDetail is a detail of a signature check.
 type SignatureDetail struct {
 	// For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added.
-	Code    string `json:"code"`
+	Code string `json:"code"`
+	// An explanation for people.
 	Message string `json:"message"`
 }
 
 // SocialLink is a link to the creator on another site.
 type SocialLink struct {
-	ID        string    `json:"id"`
-	Label     string    `json:"label"`
-	URL       string    `json:"url"`
+	// Its id.
+	ID string `json:"id"`
+	// The name that is shown.
+	Label string `json:"label"`
+	// The address.
+	URL string `json:"url"`
+	// When it was created.
 	CreatedAt time.Time `json:"createdAt"`
 }
 
 // SocialLinkPage is a page of SocialLink items.
 type SocialLinkPage struct {
-	Items      []SocialLink `json:"items"`
-	NextCursor *string      `json:"nextCursor"`
-	HasMore    bool         `json:"hasMore"`
+	// The items of the page.
+	Items []SocialLink `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // Statement is the earnings between two days.
 type Statement struct {
-	From         string          `json:"from"`
-	To           string          `json:"to"`
-	Currency     string          `json:"currency"`
-	OpeningCents int64           `json:"openingCents"`
-	Lines        []StatementLine `json:"lines"`
-	GrossCents   int64           `json:"grossCents"`
-	FeesCents    int64           `json:"feesCents"`
-	NetCents     int64           `json:"netCents"`
-	PayoutsCents int64           `json:"payoutsCents"`
+	// The start of the period; null if it has none.
+	From string `json:"from"`
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// The currency, as an ISO 4217 code.
+	Currency string `json:"currency"`
+	// The balance at the start of the period, in cents.
+	OpeningCents int64 `json:"openingCents"`
+	// The lines of the statement.
+	Lines []StatementLine `json:"lines"`
+	// The amount before fees, in cents.
+	GrossCents int64 `json:"grossCents"`
+	// The platform's fees, in cents.
+	FeesCents int64 `json:"feesCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
+	// The amount that was paid out, in cents.
+	PayoutsCents int64 `json:"payoutsCents"`
 	// opening + gross - fees - payouts
 	ClosingCents int64 `json:"closingCents"`
 	// charged back in the period; already subtracted from the sums above
@@ -2797,38 +3602,60 @@ type Statement struct {
 
 // StatementLine is the earnings from one source.
 type StatementLine struct {
-	Type       string `json:"type"`
-	Count      int64  `json:"count"`
-	GrossCents int64  `json:"grossCents"`
-	FeeCents   int64  `json:"feeCents"`
-	NetCents   int64  `json:"netCents"`
+	// Which type it is.
+	Type string `json:"type"`
+	// The number of them.
+	Count int64 `json:"count"`
+	// The amount before fees, in cents.
+	GrossCents int64 `json:"grossCents"`
+	// The platform's fee, in cents.
+	FeeCents int64 `json:"feeCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
 }
 
-// StatisticsCountriesResult is the visitors and fans by country.
+// StatisticsCountriesResult is the result of the method.
 type StatisticsCountriesResult struct {
+	// The countries, those with the most earnings first.
 	Items []CountryStats `json:"items"`
 }
 
 // StatsOverview is the most important statistics.
 type StatsOverview struct {
-	From               string `json:"from"`
-	To                 string `json:"to"`
-	Currency           string `json:"currency"`
-	GrossCents         int64  `json:"grossCents"`
-	NetCents           int64  `json:"netCents"`
-	TipsCents          int64  `json:"tipsCents"`
-	Transactions       int64  `json:"transactions"`
-	Spenders           int64  `json:"spenders"`
-	NewSubscribers     int64  `json:"newSubscribers"`
-	RenewedSubscribers int64  `json:"renewedSubscribers"`
-	LostSubscribers    int64  `json:"lostSubscribers"`
+	// The start of the period; null if it has none.
+	From string `json:"from"`
+	// The end of the period; null if it has none.
+	To string `json:"to"`
+	// The currency, as an ISO 4217 code.
+	Currency string `json:"currency"`
+	// The amount before fees, in cents.
+	GrossCents int64 `json:"grossCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
+	// The amount of the tips, in cents.
+	TipsCents int64 `json:"tipsCents"`
+	// The number of transactions.
+	Transactions int64 `json:"transactions"`
+	// The number of people who paid for something.
+	Spenders int64 `json:"spenders"`
+	// The number of new subscribers.
+	NewSubscribers int64 `json:"newSubscribers"`
+	// The number of subscriptions that were renewed.
+	RenewedSubscribers int64 `json:"renewedSubscribers"`
+	// The number of subscriptions that ended.
+	LostSubscribers int64 `json:"lostSubscribers"`
 	// at the end of the period
 	ActiveSubscribers int64 `json:"activeSubscribers"`
-	Visitors          int64 `json:"visitors"`
-	Posts             int64 `json:"posts"`
-	MassMessages      int64 `json:"massMessages"`
-	Stories           int64 `json:"stories"`
-	Streams           int64 `json:"streams"`
+	// The number of visitors.
+	Visitors int64 `json:"visitors"`
+	// The number of posts.
+	Posts int64 `json:"posts"`
+	// The number of mass messages.
+	MassMessages int64 `json:"massMessages"`
+	// The number of stories.
+	Stories int64 `json:"stories"`
+	// The number of streams.
+	Streams int64 `json:"streams"`
 }
 
 // StoppedResult is the confirmation of a call.
@@ -2838,219 +3665,313 @@ type StoppedResult struct {
 
 // Story is a story, which expires after 24 hours.
 type Story struct {
-	ID        string    `json:"id"`
-	Media     []Media   `json:"media"`
-	Text      *string   `json:"text"`
-	Views     int64     `json:"views"`
-	Likes     int64     `json:"likes"`
-	TipsCents int64     `json:"tipsCents"`
+	// Its id.
+	ID string `json:"id"`
+	// The media files.
+	Media []Media `json:"media"`
+	// The text.
+	Text *string `json:"text"`
+	// The number of views.
+	Views int64 `json:"views"`
+	// The number of likes.
+	Likes int64 `json:"likes"`
+	// The amount of the tips, in cents.
+	TipsCents int64 `json:"tipsCents"`
+	// When it was created.
 	CreatedAt time.Time `json:"createdAt"`
+	// When it expires; null if it does not expire.
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// StoryExpiredData is the data of the event storyExpired.
+// StoryExpiredData: what happened.
 type StoryExpiredData struct {
+	// The id of the story.
 	StoryID string `json:"storyId"`
 }
 
 // StoryPage is a page of Story items.
 type StoryPage struct {
-	Items      []Story `json:"items"`
+	// The items of the page.
+	Items []Story `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
-	HasMore    bool    `json:"hasMore"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// StoryPublishedData is the data of the event storyPublished.
+// StoryPublishedData: what happened.
 type StoryPublishedData struct {
+	// The story.
 	Story Story `json:"story"`
 }
 
 // StoryStats is the statistics of a story.
 type StoryStats struct {
-	StoryID   string    `json:"storyId"`
-	Views     int64     `json:"views"`
-	Likes     int64     `json:"likes"`
-	Tips      int64     `json:"tips"`
-	TipsCents int64     `json:"tipsCents"`
-	NetCents  int64     `json:"netCents"`
+	// The id of the story.
+	StoryID string `json:"storyId"`
+	// The number of views.
+	Views int64 `json:"views"`
+	// The number of likes.
+	Likes int64 `json:"likes"`
+	// The number of tips.
+	Tips int64 `json:"tips"`
+	// The amount of the tips, in cents.
+	TipsCents int64 `json:"tipsCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
+	// When it was created.
 	CreatedAt time.Time `json:"createdAt"`
 }
 
 // StoryStatsPage is a page of StoryStats items.
 type StoryStatsPage struct {
-	Items      []StoryStats `json:"items"`
-	NextCursor *string      `json:"nextCursor"`
-	HasMore    bool         `json:"hasMore"`
+	// The items of the page.
+	Items []StoryStats `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// StoryViewedData is the data of the event storyViewed.
+// StoryViewedData: what happened.
 type StoryViewedData struct {
+	// The id of the story.
 	StoryID string `json:"storyId"`
-	Views   int64  `json:"views"`
+	// The number of views.
+	Views int64 `json:"views"`
 }
 
 // StoryViewer is a viewer of a story.
 type StoryViewer struct {
-	User     User      `json:"user"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// When the story was viewed.
 	ViewedAt time.Time `json:"viewedAt"`
-	IsLiked  bool      `json:"isLiked"`
+	// Whether it is liked.
+	IsLiked bool `json:"isLiked"`
 }
 
 // StoryViewerPage is a page of StoryViewer items.
 type StoryViewerPage struct {
-	Items      []StoryViewer `json:"items"`
-	NextCursor *string       `json:"nextCursor"`
-	HasMore    bool          `json:"hasMore"`
+	// The items of the page.
+	Items []StoryViewer `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // Stream is a live stream.
 type Stream struct {
-	ID    string `json:"id"`
+	// Its id.
+	ID string `json:"id"`
+	// The title; null if there is none.
 	Title string `json:"title"`
-	// One of scheduled, live, ended, canceled; others may follow.
-	State        string     `json:"state"`
-	StartsAt     time.Time  `json:"startsAt"`
-	StartedAt    *time.Time `json:"startedAt"`
-	EndedAt      *time.Time `json:"endedAt"`
-	Viewers      int64      `json:"viewers"`
-	Likes        int64      `json:"likes"`
-	TipsCents    int64      `json:"tipsCents"`
-	TipGoalCents *int64     `json:"tipGoalCents"`
+	// The state. One of scheduled, live, ended, canceled; others may follow.
+	State string `json:"state"`
+	// When it starts.
+	StartsAt time.Time `json:"startsAt"`
+	// When it started; null if it has not started.
+	StartedAt *time.Time `json:"startedAt"`
+	// When it ended; null if it has not ended.
+	EndedAt *time.Time `json:"endedAt"`
+	// The number of viewers.
+	Viewers int64 `json:"viewers"`
+	// The number of likes.
+	Likes int64 `json:"likes"`
+	// The amount of the tips, in cents.
+	TipsCents int64 `json:"tipsCents"`
+	// The amount of tips to reach, in cents; null if there is no goal.
+	TipGoalCents *int64 `json:"tipGoalCents"`
 }
 
-// StreamCommentData is the data of the event streamComment.
+// StreamCommentData: what happened.
 type StreamCommentData struct {
-	StreamID string  `json:"streamId"`
-	Comment  Comment `json:"comment"`
+	// The id of the stream.
+	StreamID string `json:"streamId"`
+	// The comment.
+	Comment Comment `json:"comment"`
 }
 
-// StreamData is the data of the event stream.
+// StreamData: what happened.
 type StreamData struct {
+	// The stream.
 	Stream Stream `json:"stream"`
 }
 
-// StreamLikedData is the data of the event streamLiked.
+// StreamLikedData: what happened.
 type StreamLikedData struct {
+	// The id of the stream.
 	StreamID string `json:"streamId"`
-	Likes    int64  `json:"likes"`
+	// The number of likes.
+	Likes int64 `json:"likes"`
 }
 
 // StreamPage is a page of Stream items.
 type StreamPage struct {
-	Items      []Stream `json:"items"`
-	NextCursor *string  `json:"nextCursor"`
-	HasMore    bool     `json:"hasMore"`
+	// The items of the page.
+	Items []Stream `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// StreamStartedData is the data of the event streamStarted.
+// StreamStartedData: what happened.
 type StreamStartedData struct {
+	// The stream.
 	Stream Stream `json:"stream"`
 }
 
 // StreamStats is the statistics of a live stream.
 type StreamStats struct {
-	StreamID    string    `json:"streamId"`
-	Title       string    `json:"title"`
-	Viewers     int64     `json:"viewers"`
-	PeakViewers int64     `json:"peakViewers"`
-	Likes       int64     `json:"likes"`
-	Comments    int64     `json:"comments"`
-	Tips        int64     `json:"tips"`
-	TipsCents   int64     `json:"tipsCents"`
-	NetCents    int64     `json:"netCents"`
-	DurationSec int64     `json:"durationSec"`
-	StartsAt    time.Time `json:"startsAt"`
+	// The id of the stream.
+	StreamID string `json:"streamId"`
+	// The title; null if there is none.
+	Title string `json:"title"`
+	// The number of viewers.
+	Viewers int64 `json:"viewers"`
+	// The largest number of viewers at one time.
+	PeakViewers int64 `json:"peakViewers"`
+	// The number of likes.
+	Likes int64 `json:"likes"`
+	// The number of comments.
+	Comments int64 `json:"comments"`
+	// The number of tips.
+	Tips int64 `json:"tips"`
+	// The amount of the tips, in cents.
+	TipsCents int64 `json:"tipsCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
+	// The duration, in seconds.
+	DurationSec int64 `json:"durationSec"`
+	// When it starts.
+	StartsAt time.Time `json:"startsAt"`
 }
 
 // StreamStatsPage is a page of StreamStats items.
 type StreamStatsPage struct {
-	Items      []StreamStats `json:"items"`
-	NextCursor *string       `json:"nextCursor"`
-	HasMore    bool          `json:"hasMore"`
+	// The items of the page.
+	Items []StreamStats `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// StreamStoppedData is the data of the event streamStopped.
+// StreamStoppedData: what happened.
 type StreamStoppedData struct {
+	// The stream.
 	Stream Stream `json:"stream"`
 }
 
-// StreamUpdatedData is the data of the event streamUpdated.
+// StreamUpdatedData: what happened.
 type StreamUpdatedData struct {
+	// The stream.
 	Stream Stream `json:"stream"`
 }
 
-// StreamViewersData is the data of the event streamViewers.
+// StreamViewersData: what happened.
 type StreamViewersData struct {
+	// The id of the stream.
 	StreamID string `json:"streamId"`
-	Viewers  int64  `json:"viewers"`
-	Joined   *User  `json:"joined"`
-	Left     *User  `json:"left"`
+	// The number of viewers.
+	Viewers int64 `json:"viewers"`
+	// The users who joined.
+	Joined *User `json:"joined"`
+	// The users who left.
+	Left *User `json:"left"`
 }
 
-// SubscribedData is the data of the event subscribed.
+// SubscribedData: what happened.
 type SubscribedData struct {
-	User       User  `json:"user"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// The price, in cents; 0 if it costs nothing.
 	PriceCents int64 `json:"priceCents"`
-	// One of paid, trial, bundle, free; others may follow.
-	Kind      string               `json:"kind"`
-	Months    int64                `json:"months"`
-	ExpiresAt *time.Time           `json:"expiresAt"`
-	Source    SubscribedDataSource `json:"source"`
+	// What kind it is. One of paid, trial, bundle, free; others may follow.
+	Kind string `json:"kind"`
+	// The number of months.
+	Months int64 `json:"months"`
+	// When it expires; null if it does not expire.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// Where the fan came from.
+	Source SubscribedDataSource `json:"source"`
 }
 
-// SubscribedDataSource: where a fan came from.
+// SubscribedDataSource: where the fan came from.
 type SubscribedDataSource struct {
-	Kind   string  `json:"kind"`
+	// What kind it is.
+	Kind string `json:"kind"`
+	// The id of the link; null if no link was used.
 	LinkID *string `json:"linkId"`
 }
 
-// SubscriptionExpiredData is the data of the event subscriptionExpired.
+// SubscriptionExpiredData: what happened.
 type SubscriptionExpiredData struct {
-	User            User      `json:"user"`
-	ExpiredAt       time.Time `json:"expiredAt"`
-	TotalSpentCents int64     `json:"totalSpentCents"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// When the subscription expired.
+	ExpiredAt time.Time `json:"expiredAt"`
+	// The amount that the fan paid in total, in cents.
+	TotalSpentCents int64 `json:"totalSpentCents"`
 }
 
 // SubscriptionPeriod is a period for which a fan subscribed.
 type SubscriptionPeriod struct {
-	StartedAt  time.Time  `json:"startedAt"`
-	EndedAt    *time.Time `json:"endedAt"`
-	PriceCents int64      `json:"priceCents"`
-	// One of paid, trial, bundle, free; others may follow.
-	Kind   string `json:"kind"`
-	Months int64  `json:"months"`
+	// When it started; null if it has not started.
+	StartedAt time.Time `json:"startedAt"`
+	// When it ended; null if it has not ended.
+	EndedAt *time.Time `json:"endedAt"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// What kind it is. One of paid, trial, bundle, free; others may follow.
+	Kind string `json:"kind"`
+	// The number of months.
+	Months int64 `json:"months"`
 }
 
 // SubscriptionPeriodPage is a page of SubscriptionPeriod items.
 type SubscriptionPeriodPage struct {
-	Items      []SubscriptionPeriod `json:"items"`
-	NextCursor *string              `json:"nextCursor"`
-	HasMore    bool                 `json:"hasMore"`
+	// The items of the page.
+	Items []SubscriptionPeriod `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// SubscriptionRenewedData is the data of the event subscriptionRenewed.
+// SubscriptionRenewedData: what happened.
 type SubscriptionRenewedData struct {
-	User       User       `json:"user"`
-	PriceCents int64      `json:"priceCents"`
-	ExpiresAt  *time.Time `json:"expiresAt"`
-	Renewals   int64      `json:"renewals"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
+	// When it expires; null if it does not expire.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// How often the subscription was renewed.
+	Renewals int64 `json:"renewals"`
 }
 
 // SupportAccess is an operator's request for access to the organisation or, once it is granted, the access.
 type SupportAccess struct {
+	// When it was revoked; null if it was not.
 	EndedAt *time.Time `json:"endedAt"`
 	// Who declined, revoked or replaced it.
 	EndedBy *string `json:"endedBy"`
 	// When the request expires or, once it is granted, the access.
-	ExpiresAt time.Time  `json:"expiresAt"`
+	ExpiresAt time.Time `json:"expiresAt"`
+	// When an owner granted it; null if it was not granted.
 	GrantedAt *time.Time `json:"grantedAt"`
 	// The email address of the owner who granted it.
 	GrantedBy *string `json:"grantedBy"`
-	ID        string  `json:"id"`
+	// The id of the request or grant.
+	ID string `json:"id"`
 	// The operator of the service who asks, by email address.
 	Operator string `json:"operator"`
 	// The operator's reason.
-	Reason      string    `json:"reason"`
+	Reason string `json:"reason"`
+	// When access was requested or granted.
 	RequestedAt time.Time `json:"requestedAt"`
 	// ended: declined, revoked, or replaced by another request of the operator. One of requested, granted, ended, expired.
 	State string `json:"state"`
@@ -3064,11 +3985,16 @@ type SupportAccessList struct {
 
 // TaxStatus is the state of the creator's tax documents.
 type TaxStatus struct {
-	Status             string     `json:"status"`
-	Form               string     `json:"form"`
-	Country            string     `json:"country"`
-	WithholdingPercent int64      `json:"withholdingPercent"`
-	SubmittedAt        *time.Time `json:"submittedAt"`
+	// The status.
+	Status string `json:"status"`
+	// The tax form.
+	Form string `json:"form"`
+	// The country, as an ISO 3166 code.
+	Country string `json:"country"`
+	// The share that is withheld for taxes, in percent.
+	WithholdingPercent int64 `json:"withholdingPercent"`
+	// When the form was submitted; null if it was not.
+	SubmittedAt *time.Time `json:"submittedAt"`
 }
 
 // Team is the members of the organisation.
@@ -3081,125 +4007,190 @@ type Team struct {
 
 // TestData is the data of the event test.
 type TestData struct {
+	// A greeting.
 	Message string `json:"message"`
 	// The request that asked for the test.
 	RequestID string `json:"requestId"`
 }
 
-// TipsData is the data of the event tips.
+// TipsData: what happened.
 type TipsData struct {
-	ID          string         `json:"id"`
-	User        User           `json:"user"`
-	AmountCents int64          `json:"amountCents"`
-	NetCents    int64          `json:"netCents"`
-	Message     string         `json:"message"`
-	Target      TipsDataTarget `json:"target"`
+	// Its id.
+	ID string `json:"id"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// The amount, in cents.
+	AmountCents int64 `json:"amountCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
+	// The text that comes with it; null if there is none.
+	Message string `json:"message"`
+	// What the tip was for.
+	Target TipsDataTarget `json:"target"`
 }
 
-// TipsDataTarget: what was tipped.
+// TipsDataTarget: what the tip was for.
 type TipsDataTarget struct {
+	// What kind it is.
 	Kind string `json:"kind"`
-	ID   string `json:"id"`
+	// Its id.
+	ID string `json:"id"`
 }
 
-// ToastData is the data of the event toast.
+// ToastData: what happened.
 type ToastData struct {
-	ID    string `json:"id"`
+	// Its id.
+	ID string `json:"id"`
+	// The title; null if there is none.
 	Title string `json:"title"`
-	Text  string `json:"text"`
+	// The text.
+	Text string `json:"text"`
 }
 
 // TrackingLink is a link that counts its visitors.
 type TrackingLink struct {
-	ID           string     `json:"id"`
-	Name         string     `json:"name"`
-	URL          string     `json:"url"`
-	Code         string     `json:"code"`
-	Tags         []string   `json:"tags"`
-	Clicks       int64      `json:"clicks"`
-	Subscribers  int64      `json:"subscribers"`
-	RevenueCents int64      `json:"revenueCents"`
-	CreatedAt    time.Time  `json:"createdAt"`
-	EndedAt      *time.Time `json:"endedAt"`
+	// Its id.
+	ID string `json:"id"`
+	// The name.
+	Name string `json:"name"`
+	// The address.
+	URL string `json:"url"`
+	// The code at the end of the link.
+	Code string `json:"code"`
+	// The creator's own words for it.
+	Tags []string `json:"tags"`
+	// The number of clicks.
+	Clicks int64 `json:"clicks"`
+	// The number of subscribers from it.
+	Subscribers int64 `json:"subscribers"`
+	// The earnings from it, in cents.
+	RevenueCents int64 `json:"revenueCents"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// When it ended; null if it has not ended.
+	EndedAt *time.Time `json:"endedAt"`
 }
 
 // TrackingLinkPage is a page of TrackingLink items.
 type TrackingLinkPage struct {
-	Items      []TrackingLink `json:"items"`
-	NextCursor *string        `json:"nextCursor"`
-	HasMore    bool           `json:"hasMore"`
+	// The items of the page.
+	Items []TrackingLink `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
 // Transaction is a transaction of the creator's earnings.
 type Transaction struct {
-	ID         string    `json:"id"`
-	Type       string    `json:"type"`
-	Status     string    `json:"status"`
-	GrossCents int64     `json:"grossCents"`
-	FeeCents   int64     `json:"feeCents"`
-	NetCents   int64     `json:"netCents"`
-	Currency   string    `json:"currency"`
-	User       *User     `json:"user"`
-	RefID      *string   `json:"refId"`
-	CreatedAt  time.Time `json:"createdAt"`
+	// Its id.
+	ID string `json:"id"`
+	// Which type it is.
+	Type string `json:"type"`
+	// The status.
+	Status string `json:"status"`
+	// The amount before fees, in cents.
+	GrossCents int64 `json:"grossCents"`
+	// The platform's fee, in cents.
+	FeeCents int64 `json:"feeCents"`
+	// The amount after fees, in cents.
+	NetCents int64 `json:"netCents"`
+	// The currency, as an ISO 4217 code.
+	Currency string `json:"currency"`
+	// The user; null if the platform names none.
+	User *User `json:"user"`
+	// The id of what it is about; null if that is nothing.
+	RefID *string `json:"refId"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
 }
 
-// TransactionData is the data of the event transaction.
+// TransactionData: what happened.
 type TransactionData struct {
+	// The transaction.
 	Transaction Transaction `json:"transaction"`
 }
 
 // TransactionPage is a page of Transaction items.
 type TransactionPage struct {
-	Items      []Transaction `json:"items"`
-	NextCursor *string       `json:"nextCursor"`
-	HasMore    bool          `json:"hasMore"`
+	// The items of the page.
+	Items []Transaction `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// TrialClaimedData is the data of the event trialClaimed.
+// TrialClaimedData: what happened.
 type TrialClaimedData struct {
-	User        User      `json:"user"`
-	LinkID      *string   `json:"linkId"`
-	PromotionID *string   `json:"promotionId"`
-	Days        int64     `json:"days"`
-	ExpiresAt   time.Time `json:"expiresAt"`
+	// The user; null if the platform names none.
+	User User `json:"user"`
+	// The id of the link; null if no link was used.
+	LinkID *string `json:"linkId"`
+	// The id of the promotion; null if there is none.
+	PromotionID *string `json:"promotionId"`
+	// The number of days.
+	Days int64 `json:"days"`
+	// When it expires; null if it does not expire.
+	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 // TrialLink is a link to a free trial.
 type TrialLink struct {
-	ID           string     `json:"id"`
-	Name         string     `json:"name"`
-	URL          string     `json:"url"`
-	Code         string     `json:"code"`
-	Tags         []string   `json:"tags"`
-	Clicks       int64      `json:"clicks"`
-	Subscribers  int64      `json:"subscribers"`
-	RevenueCents int64      `json:"revenueCents"`
-	CreatedAt    time.Time  `json:"createdAt"`
-	EndedAt      *time.Time `json:"endedAt"`
-	DurationDays int64      `json:"durationDays"`
-	MaxClaims    *int64     `json:"maxClaims"`
-	Claims       int64      `json:"claims"`
-	ExpiresAt    *time.Time `json:"expiresAt"`
+	// Its id.
+	ID string `json:"id"`
+	// The name.
+	Name string `json:"name"`
+	// The address.
+	URL string `json:"url"`
+	// The code at the end of the link.
+	Code string `json:"code"`
+	// The creator's own words for it.
+	Tags []string `json:"tags"`
+	// The number of clicks.
+	Clicks int64 `json:"clicks"`
+	// The number of subscribers from it.
+	Subscribers int64 `json:"subscribers"`
+	// The earnings from it, in cents.
+	RevenueCents int64 `json:"revenueCents"`
+	// When it was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// When it ended; null if it has not ended.
+	EndedAt *time.Time `json:"endedAt"`
+	// The number of free days.
+	DurationDays int64 `json:"durationDays"`
+	// How often it can be claimed; null if there is no limit.
+	MaxClaims *int64 `json:"maxClaims"`
+	// How often it was claimed.
+	Claims int64 `json:"claims"`
+	// When it expires; null if it does not expire.
+	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
 // TrialLinkPage is a page of TrialLink items.
 type TrialLinkPage struct {
-	Items      []TrialLink `json:"items"`
-	NextCursor *string     `json:"nextCursor"`
-	HasMore    bool        `json:"hasMore"`
+	// The items of the page.
+	Items []TrialLink `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// TypingData is the data of the event typing.
+// TypingData: what happened.
 type TypingData struct {
+	// The id of the chat.
 	ChatID string `json:"chatId"`
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
-// UnknownData is the data of the event unknown.
+// UnknownData: what happened.
 type UnknownData struct {
-	Name string          `json:"name"`
-	Raw  json.RawMessage `json:"raw"`
+	// The platform's own name of the event.
+	Name string `json:"name"`
+	// The event as the platform sent it.
+	Raw json.RawMessage `json:"raw"`
 }
 
 // UnsentResult is the confirmation of a call.
@@ -3209,46 +4200,62 @@ type UnsentResult struct {
 
 // Upload is a file that is being uploaded to the platform.
 type Upload struct {
+	// Its id.
 	ID string `json:"id"`
-	// One of open, uploading, processing, ready, failed, aborted; others may follow.
-	State    string       `json:"state"`
-	PartSize int64        `json:"partSize"`
-	Parts    []UploadPart `json:"parts"`
-	MediaID  *string      `json:"mediaId"`
-	Error    *string      `json:"error"`
+	// The state. One of open, uploading, processing, ready, failed, aborted; others may follow.
+	State string `json:"state"`
+	// The size of each part, in bytes.
+	PartSize int64 `json:"partSize"`
+	// The parts of the file.
+	Parts []UploadPart `json:"parts"`
+	// The id of the media file; null if there is none.
+	MediaID *string `json:"mediaId"`
+	// Why it failed; null if it did not fail.
+	Error *string `json:"error"`
 }
 
 // UploadPart is a part of an upload that has arrived.
 type UploadPart struct {
-	Number int64  `json:"number"`
-	Size   int64  `json:"size"`
-	ETag   string `json:"etag"`
+	// The number of the part, from 1.
+	Number int64 `json:"number"`
+	// The size in bytes.
+	Size int64 `json:"size"`
+	// The platform's tag of the part.
+	ETag string `json:"etag"`
 }
 
 // UploadedPart is an uploaded part.
 type UploadedPart struct {
 	// The platform's tag of the part, an argument of uploads.complete.
-	ETag   string `json:"etag"`
-	Number int64  `json:"number"`
+	ETag string `json:"etag"`
+	// The number of the part, from 1.
+	Number int64 `json:"number"`
 }
 
-// UploadsCheckResult: whether the platform already has a file.
+// UploadsCheckResult is the result of the method.
 type UploadsCheckResult struct {
-	Exists  bool    `json:"exists"`
+	// Whether the file was uploaded before.
+	Exists bool `json:"exists"`
+	// The id of the media file; null if there is none.
 	MediaID *string `json:"mediaId"`
 }
 
 // UploadsCompletePart is an uploaded part.
 type UploadsCompletePart struct {
-	Number int64  `json:"number"`
-	ETag   string `json:"etag"`
+	// The number of the part, from 1.
+	Number int64 `json:"number"`
+	// The platform's tag of the part.
+	ETag string `json:"etag"`
 }
 
-// UploadsGetPartUrlResult is the URL to upload a part to.
+// UploadsGetPartUrlResult is the result of the method.
 type UploadsGetPartUrlResult struct {
-	URL       string                     `json:"url"`
-	Headers   map[string]json.RawMessage `json:"headers"`
-	ExpiresAt time.Time                  `json:"expiresAt"`
+	// The address.
+	URL string `json:"url"`
+	// The headers to send with the part.
+	Headers map[string]json.RawMessage `json:"headers"`
+	// When it expires; null if it does not expire.
+	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 // UrlCount: how many webhooks have the same URL.
@@ -3263,8 +4270,10 @@ type UrlCount struct {
 
 // Usage is the limits and their usage.
 type Usage struct {
-	RateLimits RateLimits  `json:"rateLimits"`
-	Usage      UsagePeriod `json:"usage"`
+	// What is left of every limit.
+	RateLimits RateLimits `json:"rateLimits"`
+	// What was used in the period.
+	Usage UsagePeriod `json:"usage"`
 }
 
 // UsageFigures is the usage figures of a period.
@@ -3294,7 +4303,8 @@ type UsageFigures struct {
 	// The longest time from an event to the response that accepted it, of the deliveries that were accepted, in
 	// milliseconds.
 	SlowestDeliveryMs *float64 `json:"slowestDeliveryMs"`
-	Succeeded         int64    `json:"succeeded"`
+	// Calls that ended with success.
+	Succeeded int64 `json:"succeeded"`
 }
 
 // UsagePeriod is the usage of this month.
@@ -3303,15 +4313,18 @@ type UsagePeriod struct {
 	Accounts AccountUsage `json:"accounts"`
 	// SDK calls by resource.
 	ByResource map[string]int64 `json:"byResource"`
-	Calls      CallUsage        `json:"calls"`
+	// The calls of the month.
+	Calls CallUsage `json:"calls"`
 	// Connect attempts, without automatic sign-ins.
 	Connect AttemptUsage `json:"connect"`
 	// Bytes sent to the platform and received from it, by region.
 	EgressBytes map[string]int64 `json:"egressBytes"`
 	// Events stored, streamed and delivered.
-	Events      EventUsage `json:"events"`
-	PeriodEnd   time.Time  `json:"periodEnd"`
-	PeriodStart time.Time  `json:"periodStart"`
+	Events EventUsage `json:"events"`
+	// The end of the month.
+	PeriodEnd time.Time `json:"periodEnd"`
+	// The start of the month.
+	PeriodStart time.Time `json:"periodStart"`
 }
 
 // UsagePoint is the usage of a minute, an hour or a day.
@@ -3343,7 +4356,8 @@ type UsagePoint struct {
 	// The longest time from an event to the response that accepted it, of the deliveries that were accepted, in
 	// milliseconds.
 	SlowestDeliveryMs *float64 `json:"slowestDeliveryMs"`
-	Succeeded         int64    `json:"succeeded"`
+	// Calls that ended with success.
+	Succeeded int64 `json:"succeeded"`
 }
 
 // UsageSeries: calls and events over time.
@@ -3370,18 +4384,21 @@ type UsageSeries struct {
 
 // UsageThresholdData is the data of the event usage.threshold.
 type UsageThresholdData struct {
+	// The calls that the plan includes.
 	Limit int64 `json:"limit"`
-	// The limit: calls_per_month. The set may grow.
+	// The limit. One of calls_per_month; others may follow.
 	Metric string `json:"metric"`
 	// The threshold that was reached.
 	Percent int64 `json:"percent"`
-	Used    int64 `json:"used"`
+	// The calls that were used.
+	Used int64 `json:"used"`
 }
 
 // UsageWindow: what is left of a limit.
 type UsageWindow struct {
 	// -1 means unlimited.
-	Limit     int64 `json:"limit"`
+	Limit int64 `json:"limit"`
+	// What is left until the window ends.
 	Remaining int64 `json:"remaining"`
 	// When the full limit is available again, in Unix seconds.
 	Reset int64 `json:"reset"`
@@ -3389,71 +4406,101 @@ type UsageWindow struct {
 
 // User is a user of the platform, as the creator sees them.
 type User struct {
-	ID           string     `json:"id"`
-	Username     string     `json:"username"`
-	Name         string     `json:"name"`
-	AvatarURL    *string    `json:"avatarUrl"`
-	IsCreator    bool       `json:"isCreator"`
-	IsVerified   bool       `json:"isVerified"`
-	LastSeenAt   *time.Time `json:"lastSeenAt"`
-	IsBlocked    bool       `json:"isBlocked"`
-	IsRestricted bool       `json:"isRestricted"`
-	ListIDs      []string   `json:"listIds"`
+	// Its id.
+	ID string `json:"id"`
+	// The name in the address of the profile.
+	Username string `json:"username"`
+	// The name.
+	Name string `json:"name"`
+	// The address of the profile picture; null if there is none.
+	AvatarURL *string `json:"avatarUrl"`
+	// Whether the user is a creator.
+	IsCreator bool `json:"isCreator"`
+	// Whether the platform has verified the person.
+	IsVerified bool `json:"isVerified"`
+	// When the person was last online; null if that is not known.
+	LastSeenAt *time.Time `json:"lastSeenAt"`
+	// Whether the creator has blocked the user.
+	IsBlocked bool `json:"isBlocked"`
+	// Whether the creator has restricted the user.
+	IsRestricted bool `json:"isRestricted"`
+	// The ids of the lists.
+	ListIDs []string `json:"listIds"`
 }
 
 // UserPage is a page of User items.
 type UserPage struct {
-	Items      []User  `json:"items"`
+	// The items of the page.
+	Items []User `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
-	HasMore    bool    `json:"hasMore"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// VaultDeleteResult is the media that was deleted.
+// VaultDeleteResult is the result of the method.
 type VaultDeleteResult struct {
+	// Whether it was deleted.
 	Deleted []string `json:"deleted"`
 }
 
 // VaultFolder is a folder of the media library.
 type VaultFolder struct {
-	ID       string            `json:"id"`
-	Name     string            `json:"name"`
-	Counts   VaultFolderCounts `json:"counts"`
-	IsSystem bool              `json:"isSystem"`
+	// Its id.
+	ID string `json:"id"`
+	// The name.
+	Name string `json:"name"`
+	// The number of media files of each type.
+	Counts VaultFolderCounts `json:"counts"`
+	// Whether the platform made the folder.
+	IsSystem bool `json:"isSystem"`
 }
 
-// VaultFolderCounts is the number of media files in a folder.
+// VaultFolderCounts is the number of media files of each type.
 type VaultFolderCounts struct {
+	// The number of pictures.
 	Photo int64 `json:"photo"`
+	// The number of videos.
 	Video int64 `json:"video"`
+	// The number of audio files.
 	Audio int64 `json:"audio"`
-	Gif   int64 `json:"gif"`
+	// The number of animated pictures.
+	Gif int64 `json:"gif"`
 }
 
 // VaultFolderPage is a page of VaultFolder items.
 type VaultFolderPage struct {
-	Items      []VaultFolder `json:"items"`
-	NextCursor *string       `json:"nextCursor"`
-	HasMore    bool          `json:"hasMore"`
+	// The items of the page.
+	Items []VaultFolder `json:"items"`
+	// Send it as cursor to get the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
 }
 
-// VaultFoldersAddMediaResult is the number of media files that were added to a folder.
+// VaultFoldersAddMediaResult is the result of the method.
 type VaultFoldersAddMediaResult struct {
+	// The number of items that were added.
 	Added int64 `json:"added"`
 }
 
-// VaultFoldersRemoveMediaResult is the number of media files that were removed from a folder.
+// VaultFoldersRemoveMediaResult is the result of the method.
 type VaultFoldersRemoveMediaResult struct {
+	// The number of items that were removed.
 	Removed int64 `json:"removed"`
 }
 
-// VaultGetDownloadUrlResult is the URL from which a media file can be downloaded.
+// VaultGetDownloadUrlResult is the result of the method.
 type VaultGetDownloadUrlResult struct {
-	URL       string    `json:"url"`
+	// The address.
+	URL string `json:"url"`
+	// When it expires; null if it does not expire.
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 // Webhook is the webhook that receives an account's events.
 type Webhook struct {
+	// When the webhook was created.
 	CreatedAt time.Time `json:"createdAt"`
 	// Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
 	// returned 410. failing: it failed for 72 hours. Null while it is enabled. One of paused, operator, gone, failing.
@@ -3461,37 +4508,46 @@ type Webhook struct {
 	// False while the webhook is paused or disabled and nothing is sent.
 	Enabled bool `json:"enabled"`
 	// Absent if every event is sent.
-	Events []string      `json:"events"`
+	Events []string `json:"events"`
+	// How the deliveries go.
 	Health WebhookHealth `json:"health"`
 	// The maximum number of concurrent deliveries; 1 for ordering strict.
 	MaxInFlight int64 `json:"maxInFlight"`
-	// One of strict, none.
+	// strict sends one event after the other; none sends several concurrently. One of strict, none.
 	Ordering string `json:"ordering"`
 	// Until when the previous secret also signs; null if it does not.
 	PreviousSecretUntil *time.Time `json:"previousSecretUntil"`
 	// Only in responses that set the webhook or rotate its secret. Store it.
-	SigningSecret      string    `json:"signingSecret"`
-	SigningSecretLast4 string    `json:"signingSecretLast4"`
-	UpdatedAt          time.Time `json:"updatedAt"`
-	URL                string    `json:"url"`
+	SigningSecret string `json:"signingSecret"`
+	// The last four characters of the signing secret.
+	SigningSecretLast4 string `json:"signingSecretLast4"`
+	// When the webhook was last changed.
+	UpdatedAt time.Time `json:"updatedAt"`
+	// The address that receives the events.
+	URL string `json:"url"`
 }
 
 // WebhookCounts is the number of webhooks in each state.
 type WebhookCounts struct {
 	// Webhooks that are failing, disabled or lagging.
 	Attention int64 `json:"attention"`
-	Disabled  int64 `json:"disabled"`
-	Failing   int64 `json:"failing"`
-	Healthy   int64 `json:"healthy"`
+	// Webhooks that were switched off because they failed for too long.
+	Disabled int64 `json:"disabled"`
+	// Webhooks whose deliveries fail.
+	Failing int64 `json:"failing"`
+	// Webhooks whose deliveries succeed.
+	Healthy int64 `json:"healthy"`
 	// Healthy webhooks that are behind their events.
 	Lagging int64 `json:"lagging"`
 	// Accounts without a webhook.
-	None   int64 `json:"none"`
+	None int64 `json:"none"`
+	// Webhooks that are paused.
 	Paused int64 `json:"paused"`
 }
 
 // WebhookDeleted is the result of deleting a webhook.
 type WebhookDeleted struct {
+	// True: the webhook was deleted.
 	Deleted bool `json:"deleted"`
 	// The account's id.
 	ID string `json:"id"`
@@ -3502,26 +4558,33 @@ type WebhookDisabledData struct {
 	// The endpoint; absent for the webhook of an account.
 	EndpointID string `json:"endpointId"`
 	// How long deliveries failed.
-	FailingSinceSec int64  `json:"failingSinceSec"`
-	Reason          string `json:"reason"`
-	URL             string `json:"url"`
+	FailingSinceSec int64 `json:"failingSinceSec"`
+	// Why the webhook was disabled.
+	Reason string `json:"reason"`
+	// The address that received the events.
+	URL string `json:"url"`
 }
 
 // WebhookEndpoint is a URL that receives the events of many accounts.
 type WebhookEndpoint struct {
 	// Null if events of every account are sent.
-	AccountIDs  []string  `json:"accountIds"`
-	CreatedAt   time.Time `json:"createdAt"`
-	Description string    `json:"description"`
+	AccountIDs []string `json:"accountIds"`
+	// When the endpoint was created.
+	CreatedAt time.Time `json:"createdAt"`
+	// A note for people.
+	Description string `json:"description"`
 	// Why nothing is sent. paused: its owner disabled it. gone: its receiver returned 410. failing: it failed for 72 hours.
 	// Null while it is enabled. One of paused, gone, failing.
 	DisabledReason *string `json:"disabledReason"`
 	// False while nothing is sent.
 	Enabled bool `json:"enabled"`
 	// Null if every event is sent.
-	Events []string              `json:"events"`
+	Events []string `json:"events"`
+	// How delivery goes.
 	Health WebhookEndpointHealth `json:"health"`
-	ID     string                `json:"id"`
+	// The id of the endpoint.
+	ID string `json:"id"`
+	// account: the events of an account are delivered one after the other. none: all events are delivered independently.
 	// One of account, none.
 	Ordering string `json:"ordering"`
 	// Null if events of every platform are sent.
@@ -3531,14 +4594,18 @@ type WebhookEndpoint struct {
 	// How many webhooks of accounts were taken over; only in the response that creates the endpoint.
 	ReplacedWebhooks int64 `json:"replacedWebhooks"`
 	// Only in responses that create the endpoint or rotate its secret. Store it.
-	SigningSecret      string    `json:"signingSecret"`
-	SigningSecretLast4 string    `json:"signingSecretLast4"`
-	UpdatedAt          time.Time `json:"updatedAt"`
-	URL                string    `json:"url"`
+	SigningSecret string `json:"signingSecret"`
+	// The last characters of the signing secret, to recognise it.
+	SigningSecretLast4 string `json:"signingSecretLast4"`
+	// When the endpoint was last changed.
+	UpdatedAt time.Time `json:"updatedAt"`
+	// The address to which events are sent.
+	URL string `json:"url"`
 }
 
 // WebhookEndpointDeleted is the result of deleting an endpoint.
 type WebhookEndpointDeleted struct {
+	// True: nothing is sent to it any more.
 	Deleted bool `json:"deleted"`
 	// The endpoint's id.
 	ID string `json:"id"`
@@ -3549,15 +4616,18 @@ type WebhookEndpointHealth struct {
 	// How many accounts lag, for example because their deliveries fail; at most 1,000 are counted.
 	AccountsBehind int64 `json:"accountsBehind"`
 	// How many events wait. Events of accounts that keep up are counted up to 10,000.
-	Backlog      int64      `json:"backlog"`
+	Backlog int64 `json:"backlog"`
+	// Since when the endpoint fails; null while it works.
 	FailingSince *time.Time `json:"failingSince"`
 	// The age of the oldest event that waits, in seconds; 0 if there is none.
-	LagSec         int64      `json:"lagSec"`
+	LagSec int64 `json:"lagSec"`
+	// When the last attempt ended; null if nothing was sent yet.
 	LastDeliveryAt *time.Time `json:"lastDeliveryAt"`
 	// Why the last attempt got no response; null if it got one.
 	LastError *string `json:"lastError"`
 	// The status of the last response; 0 if there was none, null if nothing was sent yet.
-	LastStatus    *int64     `json:"lastStatus"`
+	LastStatus *int64 `json:"lastStatus"`
+	// When an attempt was last accepted; null if none was.
 	LastSuccessAt *time.Time `json:"lastSuccessAt"`
 	// When the endpoint is tried next; null while it works.
 	NextAttemptAt *time.Time `json:"nextAttemptAt"`
@@ -3578,26 +4648,29 @@ type WebhookHealth struct {
 	// The number of the account's events after the cursor.
 	Backlog int64 `json:"backlog"`
 	// The last event that was processed.
-	Cursor       string     `json:"cursor"`
+	Cursor string `json:"cursor"`
+	// Since when deliveries fail; null if they do not fail.
 	FailingSince *time.Time `json:"failingSince"`
 	// The age of the oldest event in the backlog, in seconds; 0 if there is none.
 	LagSec int64 `json:"lagSec"`
 	// live is up to date; lagging and draining deliver a backlog; backoff waits for the next attempt. One of live, lagging,
 	// backoff, draining, paused, disabled.
-	LaneState      string     `json:"laneState"`
+	LaneState string `json:"laneState"`
+	// When a delivery was last attempted; null if never.
 	LastDeliveryAt *time.Time `json:"lastDeliveryAt"`
 	// Why the last attempt got no response; null if it got one.
 	LastError *string `json:"lastError"`
 	// The status of the last response; 0 if there was none, null if nothing was sent yet.
-	LastStatus    *int64     `json:"lastStatus"`
+	LastStatus *int64 `json:"lastStatus"`
+	// When a delivery last succeeded; null if never.
 	LastSuccessAt *time.Time `json:"lastSuccessAt"`
 	// The time of the next retry; null unless one is scheduled.
 	NextAttemptAt *time.Time `json:"nextAttemptAt"`
-	// One of healthy, failing, paused, disabled.
+	// How the deliveries go. One of healthy, failing, paused, disabled.
 	State string `json:"state"`
 }
 
-// WebhookPage is a page of Webhook items.
+// WebhookPage is a page of webhooks.
 type WebhookPage struct {
 	// The number of webhooks in each state. The filter does not apply to it.
 	Counts WebhookCounts `json:"counts"`
@@ -3614,15 +4687,18 @@ type WebhookRecoveredData struct {
 	// The endpoint; absent for the webhook of an account.
 	EndpointID string `json:"endpointId"`
 	// How long deliveries failed.
-	FailingSinceSec int64  `json:"failingSinceSec"`
-	Reason          string `json:"reason"`
-	URL             string `json:"url"`
+	FailingSinceSec int64 `json:"failingSinceSec"`
+	// Why the deliveries had failed.
+	Reason string `json:"reason"`
+	// The address that receives the events.
+	URL string `json:"url"`
 }
 
 // WebhookTest is the response of a webhook to a test.
 type WebhookTest struct {
 	// Whether the response had a 2xx status.
-	Delivered  bool  `json:"delivered"`
+	Delivered bool `json:"delivered"`
+	// How long the receiver took, in milliseconds.
 	DurationMs int64 `json:"durationMs"`
 	// The first 512 bytes of the response.
 	ResponseSnippet string `json:"responseSnippet"`
@@ -3632,8 +4708,12 @@ type WebhookTest struct {
 
 // WelcomeMessage is the message that new fans receive.
 type WelcomeMessage struct {
-	Enabled    bool    `json:"enabled"`
-	Text       string  `json:"text"`
-	Media      []Media `json:"media"`
-	PriceCents int64   `json:"priceCents"`
+	// Whether it is switched on.
+	Enabled bool `json:"enabled"`
+	// The text.
+	Text string `json:"text"`
+	// The media files.
+	Media []Media `json:"media"`
+	// The price, in cents; 0 if it costs nothing.
+	PriceCents int64 `json:"priceCents"`
 }

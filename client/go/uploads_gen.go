@@ -11,6 +11,7 @@ type UploadsService struct{ account *AccountClient }
 
 // UploadsAbortParams holds the parameters of uploads.abort.
 type UploadsAbortParams struct {
+	// The id of the upload; null if there is none.
 	UploadID string `json:"uploadId"`
 }
 
@@ -34,8 +35,10 @@ func (s *UploadsService) Check(ctx context.Context, params UploadsCheckParams, o
 
 // UploadsCompleteParams holds the parameters of uploads.complete.
 type UploadsCompleteParams struct {
-	UploadID string                `json:"uploadId"`
-	Parts    []UploadsCompletePart `json:"parts,omitzero"`
+	// The id of the upload; null if there is none.
+	UploadID string `json:"uploadId"`
+	// The parts of the file.
+	Parts []UploadsCompletePart `json:"parts,omitzero"`
 }
 
 // Complete calls uploads.complete: complete an upload whose parts have all arrived. An event reports the result.
@@ -46,8 +49,11 @@ func (s *UploadsService) Complete(ctx context.Context, params UploadsCompletePar
 
 // UploadsFromUrlParams holds the parameters of uploads.fromUrl.
 type UploadsFromUrlParams struct {
-	URL      string `json:"url"`
+	// The address.
+	URL string `json:"url"`
+	// The name of the file.
 	FileName string `json:"fileName,omitzero"`
+	// The media type of the file, such as image/jpeg.
 	MimeType string `json:"mimeType,omitzero"`
 }
 
@@ -59,6 +65,7 @@ func (s *UploadsService) FromURL(ctx context.Context, params UploadsFromUrlParam
 
 // UploadsGetParams holds the parameters of uploads.get.
 type UploadsGetParams struct {
+	// The id of the upload; null if there is none.
 	UploadID string `json:"uploadId"`
 }
 
@@ -69,8 +76,10 @@ func (s *UploadsService) Get(ctx context.Context, params UploadsGetParams, optio
 
 // UploadsGetPartUrlParams holds the parameters of uploads.getPartUrl.
 type UploadsGetPartUrlParams struct {
-	UploadID   string `json:"uploadId"`
-	PartNumber int64  `json:"partNumber"`
+	// The id of the upload; null if there is none.
+	UploadID string `json:"uploadId"`
+	// The number of the part, from 1.
+	PartNumber int64 `json:"partNumber"`
 }
 
 // GetPartURL calls uploads.getPartUrl: get a URL that accepts one part by PUT, for an hour.
@@ -80,9 +89,11 @@ func (s *UploadsService) GetPartURL(ctx context.Context, params UploadsGetPartUr
 
 // UploadsInitParams holds the parameters of uploads.init.
 type UploadsInitParams struct {
+	// The name of the file.
 	FileName string `json:"fileName"`
 	// in bytes
-	Size     int64  `json:"size"`
+	Size int64 `json:"size"`
+	// The media type of the file, such as image/jpeg.
 	MimeType string `json:"mimeType"`
 	// 64 hexadecimal digits
 	SHA256 string `json:"sha256,omitzero"`

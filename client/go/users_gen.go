@@ -12,6 +12,7 @@ type UsersService struct{ account *AccountClient }
 
 // UsersBlockParams holds the parameters of users.block.
 type UsersBlockParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -22,6 +23,7 @@ func (s *UsersService) Block(ctx context.Context, params UsersBlockParams, optio
 
 // UsersFollowParams holds the parameters of users.follow.
 type UsersFollowParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -32,6 +34,7 @@ func (s *UsersService) Follow(ctx context.Context, params UsersFollowParams, opt
 
 // UsersGetParams holds the parameters of users.get.
 type UsersGetParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -42,6 +45,7 @@ func (s *UsersService) Get(ctx context.Context, params UsersGetParams, options .
 
 // UsersGetByUsernameParams holds the parameters of users.getByUsername.
 type UsersGetByUsernameParams struct {
+	// The name in the address of the profile.
 	Username string `json:"username"`
 }
 
@@ -52,6 +56,7 @@ func (s *UsersService) GetByUsername(ctx context.Context, params UsersGetByUsern
 
 // UsersListParams holds the parameters of users.list.
 type UsersListParams struct {
+	// The ids of the users.
 	UserIDs []string `json:"userIds"`
 }
 
@@ -112,9 +117,12 @@ func (s *UsersService) ListRestrictedAll(ctx context.Context, params UsersListRe
 
 // UsersReportParams holds the parameters of users.report.
 type UsersReportParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
+	// Why; null if there is no reason.
 	Reason string `json:"reason"`
-	Note   string `json:"note,omitzero"`
+	// The creator's note on the fan; null if there is none.
+	Note string `json:"note,omitzero"`
 }
 
 // Report calls users.report: report a user to the platform.
@@ -124,6 +132,7 @@ func (s *UsersService) Report(ctx context.Context, params UsersReportParams, opt
 
 // UsersRestrictParams holds the parameters of users.restrict.
 type UsersRestrictParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -134,6 +143,7 @@ func (s *UsersService) Restrict(ctx context.Context, params UsersRestrictParams,
 
 // UsersSearchParams holds the parameters of users.search.
 type UsersSearchParams struct {
+	// The text to search for.
 	Query string `json:"query"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -160,6 +170,7 @@ func (s *UsersService) SearchAll(ctx context.Context, params UsersSearchParams, 
 
 // UsersUnblockParams holds the parameters of users.unblock.
 type UsersUnblockParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -170,6 +181,7 @@ func (s *UsersService) Unblock(ctx context.Context, params UsersUnblockParams, o
 
 // UsersUnfollowParams holds the parameters of users.unfollow.
 type UsersUnfollowParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 
@@ -180,6 +192,7 @@ func (s *UsersService) Unfollow(ctx context.Context, params UsersUnfollowParams,
 
 // UsersUnrestrictParams holds the parameters of users.unrestrict.
 type UsersUnrestrictParams struct {
+	// The id of the user.
 	UserID string `json:"userId"`
 }
 

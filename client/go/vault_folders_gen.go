@@ -12,7 +12,9 @@ type VaultFoldersService struct{ account *AccountClient }
 
 // VaultFoldersAddMediaParams holds the parameters of vaultFolders.addMedia.
 type VaultFoldersAddMediaParams struct {
-	FolderID string   `json:"folderId"`
+	// The id of the folder.
+	FolderID string `json:"folderId"`
+	// The media files to attach.
 	MediaIDs []string `json:"mediaIds"`
 }
 
@@ -23,6 +25,7 @@ func (s *VaultFoldersService) AddMedia(ctx context.Context, params VaultFoldersA
 
 // VaultFoldersCreateParams holds the parameters of vaultFolders.create.
 type VaultFoldersCreateParams struct {
+	// The name.
 	Name string `json:"name"`
 }
 
@@ -33,6 +36,7 @@ func (s *VaultFoldersService) Create(ctx context.Context, params VaultFoldersCre
 
 // VaultFoldersDeleteParams holds the parameters of vaultFolders.delete.
 type VaultFoldersDeleteParams struct {
+	// The id of the folder.
 	FolderID string `json:"folderId"`
 }
 
@@ -43,6 +47,7 @@ func (s *VaultFoldersService) Delete(ctx context.Context, params VaultFoldersDel
 
 // VaultFoldersGetParams holds the parameters of vaultFolders.get.
 type VaultFoldersGetParams struct {
+	// The id of the folder.
 	FolderID string `json:"folderId"`
 }
 
@@ -53,6 +58,7 @@ func (s *VaultFoldersService) Get(ctx context.Context, params VaultFoldersGetPar
 
 // VaultFoldersListParams holds the parameters of vaultFolders.list.
 type VaultFoldersListParams struct {
+	// The text to search for.
 	Query string `json:"query,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -79,8 +85,9 @@ func (s *VaultFoldersService) ListAll(ctx context.Context, params VaultFoldersLi
 
 // VaultFoldersListMediaParams holds the parameters of vaultFolders.listMedia.
 type VaultFoldersListMediaParams struct {
+	// The id of the folder.
 	FolderID string `json:"folderId"`
-	// One of photo, video, audio, gif.
+	// Which type it is. One of photo, video, audio, gif.
 	Type string `json:"type,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -107,7 +114,9 @@ func (s *VaultFoldersService) ListMediaAll(ctx context.Context, params VaultFold
 
 // VaultFoldersRemoveMediaParams holds the parameters of vaultFolders.removeMedia.
 type VaultFoldersRemoveMediaParams struct {
-	FolderID string   `json:"folderId"`
+	// The id of the folder.
+	FolderID string `json:"folderId"`
+	// The media files to attach.
 	MediaIDs []string `json:"mediaIds"`
 }
 
@@ -118,8 +127,10 @@ func (s *VaultFoldersService) RemoveMedia(ctx context.Context, params VaultFolde
 
 // VaultFoldersRenameParams holds the parameters of vaultFolders.rename.
 type VaultFoldersRenameParams struct {
+	// The id of the folder.
 	FolderID string `json:"folderId"`
-	Name     string `json:"name"`
+	// The name.
+	Name string `json:"name"`
 }
 
 // Rename calls vaultFolders.rename: rename a folder.

@@ -12,6 +12,7 @@ type VaultService struct{ account *AccountClient }
 
 // VaultDeleteParams holds the parameters of vault.delete.
 type VaultDeleteParams struct {
+	// The media files to attach.
 	MediaIDs []string `json:"mediaIds"`
 }
 
@@ -23,6 +24,7 @@ func (s *VaultService) Delete(ctx context.Context, params VaultDeleteParams, opt
 
 // VaultGetParams holds the parameters of vault.get.
 type VaultGetParams struct {
+	// The id of the media file; null if there is none.
 	MediaID string `json:"mediaId"`
 }
 
@@ -33,8 +35,9 @@ func (s *VaultService) Get(ctx context.Context, params VaultGetParams, options .
 
 // VaultGetDownloadUrlParams holds the parameters of vault.getDownloadUrl.
 type VaultGetDownloadUrlParams struct {
+	// The id of the media file; null if there is none.
 	MediaID string `json:"mediaId"`
-	// One of thumb, preview, full, source. Default: full.
+	// Which version of the file to download. One of thumb, preview, full, source. Default: full.
 	Quality string `json:"quality,omitzero"`
 }
 
@@ -45,11 +48,13 @@ func (s *VaultService) GetDownloadURL(ctx context.Context, params VaultGetDownlo
 
 // VaultListParams holds the parameters of vault.list.
 type VaultListParams struct {
-	// One of photo, video, audio, gif.
-	Type     string `json:"type,omitzero"`
+	// Which type it is. One of photo, video, audio, gif.
+	Type string `json:"type,omitzero"`
+	// The id of the folder.
 	FolderID string `json:"folderId,omitzero"`
-	// One of newest, oldest, mostLiked, highestTips. Default: newest.
+	// The order of the items. One of newest, oldest, mostLiked, highestTips. Default: newest.
 	Order string `json:"order,omitzero"`
+	// The text to search for.
 	Query string `json:"query,omitzero"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`
@@ -76,6 +81,7 @@ func (s *VaultService) ListAll(ctx context.Context, params VaultListParams, opti
 
 // VaultListUsageParams holds the parameters of vault.listUsage.
 type VaultListUsageParams struct {
+	// The id of the media file; null if there is none.
 	MediaID string `json:"mediaId"`
 	// How many items a page has at most. Default: 20.
 	Limit int64 `json:"limit,omitzero"`

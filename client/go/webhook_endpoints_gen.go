@@ -152,7 +152,8 @@ type WebhookEndpointsReplayParams struct {
 // Replay calls POST /v1/webhook-endpoints/{id}/replay: replay events to an endpoint.
 //
 // Sends events from the log again, with their original bytes and ids, next to live events. Those of an account are in
-// order. It also sends events from before the endpoint was created. Its deliveries have the header `X-Webhook-Replay`.
+// order. It also sends events from before the endpoint was created. A replay waits while the endpoint fails. Its
+// deliveries have the header `X-Webhook-Replay`.
 //
 // Needs the scope `webhooks:write`.
 func (s *WebhookEndpointsService) Replay(ctx context.Context, id string, params WebhookEndpointsReplayParams, options ...CallOption) (*EndpointReplay, error) {
@@ -191,17 +192,20 @@ func (s *WebhookEndpointsService) Test(ctx context.Context, id string, options .
 // WebhookEndpointsUpdateParams holds the parameters of webhookEndpoints.update.
 type WebhookEndpointsUpdateParams struct {
 	// Null for every account.
-	AccountIDs  []string `json:"accountIds,omitzero"`
-	Description *string  `json:"description,omitzero"`
+	AccountIDs []string `json:"accountIds,omitzero"`
+	// A note for people.
+	Description *string `json:"description,omitzero"`
 	// false holds the events back; true continues where delivery stopped.
 	Enabled *bool `json:"enabled,omitzero"`
 	// Null for every event.
 	Events []string `json:"events,omitzero"`
+	// account: the events of an account are delivered one after the other. none: all events are delivered independently.
 	// One of account, none.
 	Ordering string `json:"ordering,omitzero"`
 	// Null for every platform.
 	Platforms []string `json:"platforms,omitzero"`
-	URL       *string  `json:"url,omitzero"`
+	// The address to which events are sent.
+	URL *string `json:"url,omitzero"`
 }
 
 // Update calls PATCH /v1/webhook-endpoints/{id}: change a webhook endpoint.

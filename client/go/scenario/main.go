@@ -220,7 +220,7 @@ func (s *scenario) fire(ctx context.Context, account string, numbers ...int) ([]
 	var texts []string
 	for _, n := range numbers {
 		text := fmt.Sprintf("%s %d", s.mark, n)
-		_, err := s.client.Sandbox.FireEvent(ctx, account, stagedoor.SandboxFireEventParams{Event: "message", Data: &stagedoor.FireData{Text: text}})
+		_, err := s.client.Sandbox.FireEvent(ctx, account, stagedoor.SandboxFireEventParams{Event: "message", Data: &stagedoor.SandboxEventData{Text: text}})
 		if err != nil {
 			return nil, err
 		}

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from .types import (
         AccountChoice,
         AccountsListState,
+        AttemptKind,
         AttemptState,
         ChatsListFilter,
-        ConnectListAttemptsKind,
         ConnectSessionStatus,
         ConnectSubmitOtpChannel,
         Cookie,
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         EarningsListTransactionsType,
         FansListStatus,
         FansListTopBy,
-        FireData,
         JobItem,
         LinkDelivery,
         MassMessageState,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
         ReleaseFormsListStatus,
         SandboxActDo,
         SandboxAdvanceAttemptTo,
+        SandboxEventData,
         SandboxSetFaultKind,
         SdkListMethodsFormat,
         StatisticsSubscribersKind,
@@ -180,12 +180,15 @@ class ConnectCreateSessionParams(TypedDict):
     to reconnect an account, those that give the same credentials.
     """
     label: NotRequired[str]
+    """The label of the account that is connected."""
     locale: NotRequired[Literal["en", "es"]]
     """Default: the language of the creator's browser."""
     platform: NotRequired[str]
     """The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."""
     proxy_country: NotRequired[Literal["us", "uk"]]
+    """The region of the account that is connected."""
     reference_id: NotRequired[str]
+    """Your own reference of the creator. Attempts, accounts and events of the link have it."""
     remember_credentials: NotRequired[Literal["ask", "always", "never"]]
     """Default: ask."""
     return_url: NotRequired[str]
@@ -249,9 +252,13 @@ class ConnectListAttemptsParams(TypedDict):
     """The arguments of connect.list_attempts."""
 
     state: NotRequired[AttemptState]
-    kind: NotRequired[ConnectListAttemptsKind]
+    """Only attempts in this state."""
+    kind: NotRequired[AttemptKind]
+    """Only attempts of this kind."""
     reference_id: NotRequired[str]
+    """Only attempts with this reference of yours."""
     limit: NotRequired[int]
+    """The largest number of attempts to return."""
     cursor: NotRequired[str]
     """nextCursor of the previous page."""
 
@@ -358,7 +365,9 @@ class ConnectSetPageParams(TypedDict):
     to its text is darkened.
     """
     help_url: str
+    """The address of your own help page; empty for none."""
     scheme: Literal["system", "light", "dark"]
+    """Light or dark; system follows the creator's device."""
 
 
 class ConnectSubmitParams(TypedDict):
@@ -581,6 +590,7 @@ class IdentityUpdateParams(TypedDict):
     contact_email: NotRequired[str]
     """The address at which the service contacts the organisation."""
     name: NotRequired[str]
+    """The name of the organisation."""
 
 
 class SandboxActParams(TypedDict):
@@ -608,7 +618,7 @@ class SandboxAdvanceAttemptParams(TypedDict):
 class SandboxFireEventParams(TypedDict):
     """The arguments of sandbox.fire_event."""
 
-    data: NotRequired[FireData]
+    data: NotRequired[SandboxEventData]
     """The contents of the event. All fields are optional."""
     event: str
     """The kind of event, for example message, tips or subscribed."""
@@ -669,12 +679,14 @@ class TeamInviteParams(TypedDict):
     """The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
     """
     role: MemberRole
+    """What the person may do after joining."""
 
 
 class TeamUpdateMemberParams(TypedDict):
     """The arguments of team.update_member."""
 
     role: MemberRole
+    """What the member may do from now on."""
 
 
 class UsageGetParams(TypedDict):
@@ -776,14 +788,19 @@ class WebhookEndpointsUpdateParams(TypedDict):
     account_ids: NotRequired[list[str] | None]
     """Null for every account."""
     description: NotRequired[str]
+    """A note for people."""
     enabled: NotRequired[bool]
     """false holds the events back; true continues where delivery stopped."""
     events: NotRequired[list[str] | None]
     """Null for every event."""
     ordering: NotRequired[Literal["account", "none"]]
+    """account: the events of an account are delivered one after the other. none: all events are delivered
+    independently.
+    """
     platforms: NotRequired[list[str] | None]
     """Null for every platform."""
     url: NotRequired[str]
+    """The address to which events are sent."""
 
 
 class WebhooksCheckSignatureParams(TypedDict):
@@ -907,53 +924,64 @@ class BundlesCreateParams(TypedDict):
     """The arguments of bundles.create."""
 
     months: Literal[3, 6, 12]
+    """The number of months."""
     percent: int
+    """The discount in percent."""
 
 
 class BundlesDeleteParams(TypedDict):
     """The arguments of bundles.delete."""
 
     bundle_id: str
+    """The id of the bundle."""
 
 
 class BundlesGetParams(TypedDict):
     """The arguments of bundles.get."""
 
     bundle_id: str
+    """The id of the bundle."""
 
 
 class BundlesUpdateParams(TypedDict):
     """The arguments of bundles.update."""
 
     bundle_id: str
+    """The id of the bundle."""
     percent: int
+    """The discount in percent."""
 
 
 class ChatsDeleteParams(TypedDict):
     """The arguments of chats.delete."""
 
     chat_id: str
+    """The id of the chat."""
 
 
 class ChatsGetParams(TypedDict):
     """The arguments of chats.get."""
 
     chat_id: str
+    """The id of the chat."""
 
 
 class ChatsHideParams(TypedDict):
     """The arguments of chats.hide."""
 
     chat_id: str
+    """The id of the chat."""
 
 
 class ChatsListParams(TypedDict):
     """The arguments of chats.list."""
 
     filter: NotRequired[ChatsListFilter]
+    """Which chats to list."""
     list_id: NotRequired[str]
     """Only chats with users on this list"""
     order: NotRequired[Literal["recent", "old"]]
+    """The order of the items."""
     query: NotRequired[str]
     """Part of the user's name"""
     limit: NotRequired[int]
@@ -966,7 +994,9 @@ class ChatsListMediaParams(TypedDict):
     """The arguments of chats.list_media."""
 
     chat_id: str
+    """The id of the chat."""
     type: NotRequired[MediaType]
+    """Which type it is."""
     opened: NotRequired[bool]
     """Only media that the fan can or cannot see"""
     limit: NotRequired[int]
@@ -979,72 +1009,89 @@ class ChatsMarkReadParams(TypedDict):
     """The arguments of chats.mark_read."""
 
     chat_id: str
+    """The id of the chat."""
 
 
 class ChatsMarkUnreadParams(TypedDict):
     """The arguments of chats.mark_unread."""
 
     chat_id: str
+    """The id of the chat."""
 
 
 class ChatsMuteParams(TypedDict):
     """The arguments of chats.mute."""
 
     chat_id: str
+    """The id of the chat."""
 
 
 class ChatsPinParams(TypedDict):
     """The arguments of chats.pin."""
 
     chat_id: str
+    """The id of the chat."""
 
 
 class ChatsStartTypingParams(TypedDict):
     """The arguments of chats.start_typing."""
 
     chat_id: str
+    """The id of the chat."""
 
 
 class ChatsUnmuteParams(TypedDict):
     """The arguments of chats.unmute."""
 
     chat_id: str
+    """The id of the chat."""
 
 
 class ChatsUnpinParams(TypedDict):
     """The arguments of chats.unpin."""
 
     chat_id: str
+    """The id of the chat."""
 
 
 class CommentsCreateParams(TypedDict):
     """The arguments of comments.create."""
 
     post_id: str
+    """The id of the post."""
     text: str
+    """The text."""
     reply_to_id: NotRequired[str]
+    """The id of what it answers; null if it answers nothing."""
     gif_id: NotRequired[str]
+    """The id of the GIF."""
 
 
 class CommentsDeleteParams(TypedDict):
     """The arguments of comments.delete."""
 
     post_id: str
+    """The id of the post."""
     comment_id: str
+    """The id of the comment."""
 
 
 class CommentsLikeParams(TypedDict):
     """The arguments of comments.like."""
 
     post_id: str
+    """The id of the post."""
     comment_id: str
+    """The id of the comment."""
 
 
 class CommentsListParams(TypedDict):
     """The arguments of comments.list."""
 
     post_id: str
+    """The id of the post."""
     order: NotRequired[Literal["newest", "oldest"]]
+    """The order of the items."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1055,55 +1102,70 @@ class CommentsPinParams(TypedDict):
     """The arguments of comments.pin."""
 
     post_id: str
+    """The id of the post."""
     comment_id: str
+    """The id of the comment."""
 
 
 class CommentsUnlikeParams(TypedDict):
     """The arguments of comments.unlike."""
 
     post_id: str
+    """The id of the post."""
     comment_id: str
+    """The id of the comment."""
 
 
 class CommentsUnpinParams(TypedDict):
     """The arguments of comments.unpin."""
 
     post_id: str
+    """The id of the post."""
     comment_id: str
+    """The id of the comment."""
 
 
 class CommentsUpdateParams(TypedDict):
     """The arguments of comments.update."""
 
     post_id: str
+    """The id of the post."""
     comment_id: str
+    """The id of the comment."""
     text: str
+    """The text."""
 
 
 class DraftsDeleteParams(TypedDict):
     """The arguments of drafts.delete."""
 
     kind: Literal["post", "message"]
+    """What kind it is."""
     draft_id: str
+    """The id of the draft."""
 
 
 class DraftsGetParams(TypedDict):
     """The arguments of drafts.get."""
 
     kind: Literal["post", "message"]
+    """What kind it is."""
     draft_id: str
+    """The id of the draft."""
 
 
 class DraftsGetAutomationParams(TypedDict):
     """The arguments of drafts.get_automation."""
 
     kind: Literal["post", "message"]
+    """What kind it is."""
 
 
 class DraftsListParams(TypedDict):
     """The arguments of drafts.list."""
 
     kind: Literal["post", "message"]
+    """What kind it is."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1114,53 +1176,71 @@ class DraftsPublishParams(TypedDict):
     """The arguments of drafts.publish."""
 
     kind: Literal["post", "message"]
+    """What kind it is."""
     draft_id: str
+    """The id of the draft."""
     scheduled_at: NotRequired[str]
+    """When it is published; null if it is published immediately."""
 
 
 class DraftsSetAutomationParams(TypedDict):
     """The arguments of drafts.set_automation."""
 
     kind: Literal["post", "message"]
+    """What kind it is."""
     enabled: bool
+    """Whether it is switched on."""
     interval_hours: NotRequired[int]
+    """The hours between two drafts."""
     time_zone: NotRequired[str]
+    """The time zone, such as Europe/London."""
 
 
 class EarningsChartParams(TypedDict):
     """The arguments of earnings.chart."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     by: NotRequired[EarningsChartBy]
+    """How the values are grouped."""
     type: NotRequired[EarningsChartType]
+    """Which type it is."""
 
 
 class EarningsGetChargebackRatioParams(TypedDict):
     """The arguments of earnings.get_chargeback_ratio."""
 
     from_: NotRequired[str]
+    """The start of the period; null if it has none."""
     to: NotRequired[str]
+    """The end of the period; null if it has none."""
 
 
 class EarningsGetStatementParams(TypedDict):
     """The arguments of earnings.get_statement."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
 
 
 class EarningsGetTransactionParams(TypedDict):
     """The arguments of earnings.get_transaction."""
 
     transaction_id: str
+    """The id of the transaction."""
 
 
 class EarningsListChargebacksParams(TypedDict):
     """The arguments of earnings.list_chargebacks."""
 
     from_: NotRequired[str]
+    """The start of the period; null if it has none."""
     to: NotRequired[str]
+    """The end of the period; null if it has none."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1180,10 +1260,15 @@ class EarningsListTransactionsParams(TypedDict):
     """The arguments of earnings.list_transactions."""
 
     from_: NotRequired[str]
+    """The start of the period; null if it has none."""
     to: NotRequired[str]
+    """The end of the period; null if it has none."""
     type: NotRequired[EarningsListTransactionsType]
+    """Which type it is."""
     user_id: NotRequired[str]
+    """The id of the user."""
     status: NotRequired[Literal["pending", "done", "reversed"]]
+    """The status."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1194,39 +1279,48 @@ class FansAddFreeDaysParams(TypedDict):
     """The arguments of fans.add_free_days."""
 
     user_id: str
+    """The id of the user."""
     days: int
+    """The number of days."""
 
 
 class FansClearNoteParams(TypedDict):
     """The arguments of fans.clear_note."""
 
     user_id: str
+    """The id of the user."""
 
 
 class FansGetParams(TypedDict):
     """The arguments of fans.get."""
 
     user_id: str
+    """The id of the user."""
 
 
 class FansGetNoteParams(TypedDict):
     """The arguments of fans.get_note."""
 
     user_id: str
+    """The id of the user."""
 
 
 class FansGetSpendParams(TypedDict):
     """The arguments of fans.get_spend."""
 
     user_id: str
+    """The id of the user."""
     from_: NotRequired[str]
+    """The start of the period; null if it has none."""
     to: NotRequired[str]
+    """The end of the period; null if it has none."""
 
 
 class FansGetSubscriptionHistoryParams(TypedDict):
     """The arguments of fans.get_subscription_history."""
 
     user_id: str
+    """The id of the user."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1237,8 +1331,11 @@ class FansListParams(TypedDict):
     """The arguments of fans.list."""
 
     status: NotRequired[FansListStatus]
+    """The status."""
     order: NotRequired[Literal["latest", "spend", "expiring"]]
+    """The order of the items."""
     query: NotRequired[str]
+    """The text to search for."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1249,8 +1346,11 @@ class FansListLatestParams(TypedDict):
     """The arguments of fans.list_latest."""
 
     kind: NotRequired[Literal["all", "new", "renewed"]]
+    """What kind it is."""
     from_: NotRequired[str]
+    """The start of the period; null if it has none."""
     to: NotRequired[str]
+    """The end of the period; null if it has none."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1261,8 +1361,11 @@ class FansListTopParams(TypedDict):
     """The arguments of fans.list_top."""
 
     from_: NotRequired[str]
+    """The start of the period; null if it has none."""
     to: NotRequired[str]
+    """The end of the period; null if it has none."""
     by: NotRequired[FansListTopBy]
+    """What the fans are ranked by."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1273,40 +1376,50 @@ class FansRemoveDiscountParams(TypedDict):
     """The arguments of fans.remove_discount."""
 
     user_id: str
+    """The id of the user."""
 
 
 class FansSetCustomNameParams(TypedDict):
     """The arguments of fans.set_custom_name."""
 
     user_id: str
+    """The id of the user."""
     name: str
+    """The name."""
 
 
 class FansSetDiscountParams(TypedDict):
     """The arguments of fans.set_discount."""
 
     user_id: str
+    """The id of the user."""
     percent: int
+    """The discount in percent."""
     expires_at: NotRequired[str]
+    """When it expires; null if it does not expire."""
 
 
 class FansSetNoteParams(TypedDict):
     """The arguments of fans.set_note."""
 
     user_id: str
+    """The id of the user."""
     note: str
+    """The creator's note on the fan; null if there is none."""
 
 
 class FollowingGetParams(TypedDict):
     """The arguments of following.get."""
 
     user_id: str
+    """The id of the user."""
 
 
 class FollowingGetHistoryParams(TypedDict):
     """The arguments of following.get_history."""
 
     user_id: str
+    """The id of the user."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1317,6 +1430,7 @@ class FollowingListParams(TypedDict):
     """The arguments of following.list."""
 
     status: NotRequired[Literal["active", "expired", "all"]]
+    """The status."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1327,13 +1441,16 @@ class FollowingSetAutoRenewParams(TypedDict):
     """The arguments of following.set_auto_renew."""
 
     user_id: str
+    """The id of the user."""
     enabled: bool
+    """Whether it is switched on."""
 
 
 class GifsSearchParams(TypedDict):
     """The arguments of gifs.search."""
 
     query: str
+    """The text to search for."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1353,27 +1470,34 @@ class HighlightsAddStoryParams(TypedDict):
     """The arguments of highlights.add_story."""
 
     highlight_id: str
+    """The id of the highlight."""
     story_id: str
+    """The id of the story."""
 
 
 class HighlightsCreateParams(TypedDict):
     """The arguments of highlights.create."""
 
     title: str
+    """The title; null if there is none."""
     story_ids: list[str]
+    """The stories of the highlight."""
     cover_story_id: NotRequired[str]
+    """The story whose picture is the cover."""
 
 
 class HighlightsDeleteParams(TypedDict):
     """The arguments of highlights.delete."""
 
     highlight_id: str
+    """The id of the highlight."""
 
 
 class HighlightsGetParams(TypedDict):
     """The arguments of highlights.get."""
 
     highlight_id: str
+    """The id of the highlight."""
 
 
 class HighlightsListParams(TypedDict):
@@ -1389,28 +1513,36 @@ class HighlightsRemoveStoryParams(TypedDict):
     """The arguments of highlights.remove_story."""
 
     highlight_id: str
+    """The id of the highlight."""
     story_id: str
+    """The id of the story."""
 
 
 class HighlightsUpdateParams(TypedDict):
     """The arguments of highlights.update."""
 
     highlight_id: str
+    """The id of the highlight."""
     title: NotRequired[str]
+    """The title; null if there is none."""
     cover_story_id: NotRequired[str]
+    """The story whose picture is the cover."""
     story_ids: NotRequired[list[str]]
+    """The stories of the highlight."""
 
 
 class LabelsCreateParams(TypedDict):
     """The arguments of labels.create."""
 
     name: str
+    """The name."""
 
 
 class LabelsDeleteParams(TypedDict):
     """The arguments of labels.delete."""
 
     label_id: str
+    """The id of the label."""
 
 
 class LabelsListParams(TypedDict):
@@ -1426,45 +1558,55 @@ class LabelsUpdateParams(TypedDict):
     """The arguments of labels.update."""
 
     label_id: str
+    """The id of the label."""
     name: str
+    """The name."""
 
 
 class ListsAddUsersParams(TypedDict):
     """The arguments of lists.add_users."""
 
     list_id: str
+    """The id of the list."""
     user_ids: list[str]
+    """The ids of the users."""
 
 
 class ListsClearParams(TypedDict):
     """The arguments of lists.clear."""
 
     list_id: str
+    """The id of the list."""
 
 
 class ListsCreateParams(TypedDict):
     """The arguments of lists.create."""
 
     name: str
+    """The name."""
 
 
 class ListsDeleteParams(TypedDict):
     """The arguments of lists.delete."""
 
     list_id: str
+    """The id of the list."""
 
 
 class ListsGetParams(TypedDict):
     """The arguments of lists.get."""
 
     list_id: str
+    """The id of the list."""
 
 
 class ListsListParams(TypedDict):
     """The arguments of lists.list."""
 
     kind: NotRequired[Literal["all", "system", "custom"]]
+    """What kind it is."""
     query: NotRequired[str]
+    """The text to search for."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1475,7 +1617,9 @@ class ListsListUsersParams(TypedDict):
     """The arguments of lists.list_users."""
 
     list_id: str
+    """The id of the list."""
     order: NotRequired[Literal["added", "name", "spend"]]
+    """The order of the items."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1486,77 +1630,99 @@ class ListsPinUserParams(TypedDict):
     """The arguments of lists.pin_user."""
 
     list_id: str
+    """The id of the list."""
     user_id: str
+    """The id of the user."""
 
 
 class ListsRemoveUsersParams(TypedDict):
     """The arguments of lists.remove_users."""
 
     list_id: str
+    """The id of the list."""
     user_ids: list[str]
+    """The ids of the users."""
 
 
 class ListsRenameParams(TypedDict):
     """The arguments of lists.rename."""
 
     list_id: str
+    """The id of the list."""
     name: str
+    """The name."""
 
 
 class ListsSetForUserParams(TypedDict):
     """The arguments of lists.set_for_user."""
 
     user_id: str
+    """The id of the user."""
     add_list_ids: NotRequired[list[str]]
+    """The lists to add the user to."""
     remove_list_ids: NotRequired[list[str]]
+    """The lists to remove the user from."""
 
 
 class ListsUnpinUserParams(TypedDict):
     """The arguments of lists.unpin_user."""
 
     list_id: str
+    """The id of the list."""
     user_id: str
+    """The id of the user."""
 
 
 class MassMessagesCancelParams(TypedDict):
     """The arguments of mass_messages.cancel."""
 
     mass_message_id: str
+    """The id of the mass message."""
 
 
 class MassMessagesChartParams(TypedDict):
     """The arguments of mass_messages.chart."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     by: NotRequired[Literal["day", "week", "month"]]
+    """How the values are grouped."""
     metric: NotRequired[MassMessagesChartMetric]
+    """What the chart shows."""
 
 
 class MassMessagesEstimateParams(TypedDict):
     """The arguments of mass_messages.estimate."""
 
     include_list_ids: NotRequired[list[str]]
+    """The lists whose users get the message."""
     exclude_list_ids: NotRequired[list[str]]
+    """The lists whose users do not get the message."""
     user_ids: NotRequired[list[str]]
+    """The ids of the users."""
 
 
 class MassMessagesGetParams(TypedDict):
     """The arguments of mass_messages.get."""
 
     mass_message_id: str
+    """The id of the mass message."""
 
 
 class MassMessagesGetStatisticsParams(TypedDict):
     """The arguments of mass_messages.get_statistics."""
 
     mass_message_id: str
+    """The id of the mass message."""
 
 
 class MassMessagesListParams(TypedDict):
     """The arguments of mass_messages.list."""
 
     state: NotRequired[MassMessageState]
+    """The state."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1567,6 +1733,7 @@ class MassMessagesListBuyersParams(TypedDict):
     """The arguments of mass_messages.list_buyers."""
 
     mass_message_id: str
+    """The id of the mass message."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1577,42 +1744,64 @@ class MassMessagesSendParams(TypedDict):
     """The arguments of mass_messages.send."""
 
     text: NotRequired[str]
+    """The text."""
     media_ids: NotRequired[list[str]]
+    """The media files to attach."""
     preview_media_ids: NotRequired[list[str]]
+    """The media files that can be seen before paying."""
     price_cents: NotRequired[int]
+    """The price, in cents; 0 if it costs nothing."""
     lock_text: NotRequired[bool]
+    """Whether the text is hidden until the message is paid for."""
     include_list_ids: NotRequired[list[str]]
+    """The lists whose users get the message."""
     exclude_list_ids: NotRequired[list[str]]
+    """The lists whose users do not get the message."""
     user_ids: NotRequired[list[str]]
+    """The ids of the users."""
     scheduled_at: NotRequired[str]
+    """When it is published; null if it is published immediately."""
     unsend_after_sec: NotRequired[int]
+    """The number of seconds after which the message is withdrawn."""
 
 
 class MassMessagesUnsendParams(TypedDict):
     """The arguments of mass_messages.unsend."""
 
     mass_message_id: str
+    """The id of the mass message."""
 
 
 class MassMessagesUpdateParams(TypedDict):
     """The arguments of mass_messages.update."""
 
     mass_message_id: str
+    """The id of the mass message."""
     text: NotRequired[str]
+    """The text."""
     media_ids: NotRequired[list[str]]
+    """The media files to attach."""
     price_cents: NotRequired[int]
+    """The price, in cents; 0 if it costs nothing."""
     scheduled_at: NotRequired[str]
+    """When it is published; null if it is published immediately."""
     include_list_ids: NotRequired[list[str]]
+    """The lists whose users get the message."""
     exclude_list_ids: NotRequired[list[str]]
+    """The lists whose users do not get the message."""
 
 
 class MeUpdateParams(TypedDict):
     """The arguments of me.update."""
 
     name: NotRequired[str]
+    """The name."""
     bio: NotRequired[str]
+    """The text of the profile."""
     location: NotRequired[str]
+    """The place that the profile shows; null if there is none."""
     website_url: NotRequired[str]
+    """The address of the person's own website; null if there is none."""
     avatar_media_id: NotRequired[str]
     """A photo from the vault"""
     cover_media_id: NotRequired[str]
@@ -1623,21 +1812,27 @@ class MessagesGetParams(TypedDict):
     """The arguments of messages.get."""
 
     chat_id: str
+    """The id of the chat."""
     message_id: str
+    """The id of the message."""
 
 
 class MessagesLikeParams(TypedDict):
     """The arguments of messages.like."""
 
     chat_id: str
+    """The id of the chat."""
     message_id: str
+    """The id of the message."""
 
 
 class MessagesListParams(TypedDict):
     """The arguments of messages.list."""
 
     chat_id: str
+    """The id of the chat."""
     order: NotRequired[Literal["desc", "asc"]]
+    """The order of the items."""
     before_id: NotRequired[str]
     """Only messages older than this one"""
     after_id: NotRequired[str]
@@ -1652,6 +1847,7 @@ class MessagesListBuyersParams(TypedDict):
     """The arguments of messages.list_buyers."""
 
     message_id: str
+    """The id of the message."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1662,14 +1858,18 @@ class MessagesPinParams(TypedDict):
     """The arguments of messages.pin."""
 
     chat_id: str
+    """The id of the chat."""
     message_id: str
+    """The id of the message."""
 
 
 class MessagesSearchParams(TypedDict):
     """The arguments of messages.search."""
 
     chat_id: str
+    """The id of the chat."""
     query: str
+    """The text to search for."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1680,52 +1880,68 @@ class MessagesSendParams(TypedDict):
     """The arguments of messages.send."""
 
     chat_id: str
+    """The id of the chat."""
     text: NotRequired[str]
+    """The text."""
     media_ids: NotRequired[list[str]]
+    """The media files to attach."""
     preview_media_ids: NotRequired[list[str]]
     """Media that are visible before payment"""
     price_cents: NotRequired[int]
+    """The price, in cents; 0 if it costs nothing."""
     lock_text: NotRequired[bool]
     """The text is part of the paid content"""
     gif_id: NotRequired[str]
+    """The id of the GIF."""
     reply_to_id: NotRequired[str]
     """A message in the same chat"""
     release_form_ids: NotRequired[list[str]]
+    """The release forms of the people who are shown."""
 
 
 class MessagesTagParams(TypedDict):
     """The arguments of messages.tag."""
 
     message_id: str
+    """The id of the message."""
     release_form_ids: list[str]
+    """The release forms of the people who are shown."""
 
 
 class MessagesUnlikeParams(TypedDict):
     """The arguments of messages.unlike."""
 
     chat_id: str
+    """The id of the chat."""
     message_id: str
+    """The id of the message."""
 
 
 class MessagesUnpinParams(TypedDict):
     """The arguments of messages.unpin."""
 
     chat_id: str
+    """The id of the chat."""
     message_id: str
+    """The id of the message."""
 
 
 class MessagesUnsendParams(TypedDict):
     """The arguments of messages.unsend."""
 
     chat_id: str
+    """The id of the chat."""
     message_id: str
+    """The id of the message."""
 
 
 class NotificationsListParams(TypedDict):
     """The arguments of notifications.list."""
 
     type: NotRequired[NotificationsListType]
+    """Which type it is."""
     unread_only: NotRequired[bool]
+    """Whether to list only what was not read."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1736,24 +1952,28 @@ class NotificationsMarkReadParams(TypedDict):
     """The arguments of notifications.mark_read."""
 
     notification_ids: list[str]
+    """The notifications."""
 
 
 class NotificationsSetPreferencesParams(TypedDict):
     """The arguments of notifications.set_preferences."""
 
     preferences: NotificationsSetPreferencesPreferences
+    """What causes a notification."""
 
 
 class PayoutsCancelParams(TypedDict):
     """The arguments of payouts.cancel."""
 
     payout_id: str
+    """The id of the payout."""
 
 
 class PayoutsListParams(TypedDict):
     """The arguments of payouts.list."""
 
     status: NotRequired[PayoutsListStatus]
+    """The status."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1764,73 +1984,99 @@ class PayoutsRequestParams(TypedDict):
     """The arguments of payouts.request."""
 
     amount_cents: int
+    """The amount, in cents."""
 
 
 class PayoutsSetScheduleParams(TypedDict):
     """The arguments of payouts.set_schedule."""
 
     frequency: PayoutsSetScheduleFrequency
+    """How often payouts are made."""
 
 
 class PostsArchiveParams(TypedDict):
     """The arguments of posts.archive."""
 
     post_id: str
+    """The id of the post."""
     private: NotRequired[bool]
+    """Whether the archived post is visible only to the creator."""
 
 
 class PostsCreateParams(TypedDict):
     """The arguments of posts.create."""
 
     text: NotRequired[str]
+    """The text."""
     media_ids: NotRequired[list[str]]
+    """The media files to attach."""
     preview_media_ids: NotRequired[list[str]]
+    """The media files that can be seen before paying."""
     price_cents: NotRequired[int]
+    """The price, in cents; 0 if it costs nothing."""
     scheduled_at: NotRequired[str]
     """A time in the past means now."""
     expires_in_days: NotRequired[Literal[1, 3, 7, 30]]
+    """The number of days until it expires."""
     label_ids: NotRequired[list[str]]
+    """The labels of the post."""
     poll: NotRequired[PostsCreatePoll]
+    """The poll of the post; null if it has none."""
     fundraising: NotRequired[PostsCreateFundraising]
+    """The goal of a fundraising post; null if it is none."""
     release_form_ids: NotRequired[list[str]]
+    """The release forms of the people who are shown."""
     mention_user_ids: NotRequired[list[str]]
+    """The users whom the post mentions."""
     save_for_later: NotRequired[bool]
+    """Whether to save the post as a draft."""
 
 
 class PostsDeleteParams(TypedDict):
     """The arguments of posts.delete."""
 
     post_id: str
+    """The id of the post."""
 
 
 class PostsGetParams(TypedDict):
     """The arguments of posts.get."""
 
     post_id: str
+    """The id of the post."""
 
 
 class PostsGetStatsParams(TypedDict):
     """The arguments of posts.get_stats."""
 
     post_id: str
+    """The id of the post."""
     from_: NotRequired[str]
+    """The start of the period; null if it has none."""
     to: NotRequired[str]
+    """The end of the period; null if it has none."""
 
 
 class PostsLikeParams(TypedDict):
     """The arguments of posts.like."""
 
     post_id: str
+    """The id of the post."""
 
 
 class PostsListParams(TypedDict):
     """The arguments of posts.list."""
 
     state: NotRequired[PostsListState]
+    """The state."""
     pinned: NotRequired[bool]
+    """Whether it is pinned now."""
     label_id: NotRequired[str]
+    """The id of the label."""
     query: NotRequired[str]
+    """The text to search for."""
     order: NotRequired[PostsListOrder]
+    """The order of the items."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1841,6 +2087,7 @@ class PostsListBuyersParams(TypedDict):
     """The arguments of posts.list_buyers."""
 
     post_id: str
+    """The id of the post."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1851,6 +2098,7 @@ class PostsListByUserParams(TypedDict):
     """The arguments of posts.list_by_user."""
 
     user_id: str
+    """The id of the user."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1861,6 +2109,7 @@ class PostsListLikersParams(TypedDict):
     """The arguments of posts.list_likers."""
 
     post_id: str
+    """The id of the post."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1871,72 +2120,94 @@ class PostsPinParams(TypedDict):
     """The arguments of posts.pin."""
 
     post_id: str
+    """The id of the post."""
 
 
 class PostsUnarchiveParams(TypedDict):
     """The arguments of posts.unarchive."""
 
     post_id: str
+    """The id of the post."""
 
 
 class PostsUnlikeParams(TypedDict):
     """The arguments of posts.unlike."""
 
     post_id: str
+    """The id of the post."""
 
 
 class PostsUnpinParams(TypedDict):
     """The arguments of posts.unpin."""
 
     post_id: str
+    """The id of the post."""
 
 
 class PostsUpdateParams(TypedDict):
     """The arguments of posts.update."""
 
     post_id: str
+    """The id of the post."""
     text: NotRequired[str]
+    """The text."""
     media_ids: NotRequired[list[str]]
+    """The media files to attach."""
     price_cents: NotRequired[int]
+    """The price, in cents; 0 if it costs nothing."""
     scheduled_at: NotRequired[str]
+    """When it is published; null if it is published immediately."""
     label_ids: NotRequired[list[str]]
+    """The labels of the post."""
 
 
 class PostsVotePollParams(TypedDict):
     """The arguments of posts.vote_poll."""
 
     post_id: str
+    """The id of the post."""
     option_id: str
+    """The option to vote for."""
 
 
 class PromotionsCreateParams(TypedDict):
     """The arguments of promotions.create."""
 
     audience: Literal["new", "expired", "both"]
+    """Whom it is for."""
     kind: Literal["discount", "trial"]
+    """What kind it is."""
     percent: NotRequired[int]
+    """The discount in percent."""
     trial_days: NotRequired[int]
+    """The number of free days; null if there are none."""
     max_claims: NotRequired[int]
+    """How often it can be claimed; null if there is no limit."""
     expires_in_days: NotRequired[int]
+    """The number of days until it expires."""
     message: NotRequired[str]
+    """The text that comes with it; null if there is none."""
 
 
 class PromotionsDeleteParams(TypedDict):
     """The arguments of promotions.delete."""
 
     promotion_id: str
+    """The id of the promotion; null if there is none."""
 
 
 class PromotionsGetParams(TypedDict):
     """The arguments of promotions.get."""
 
     promotion_id: str
+    """The id of the promotion; null if there is none."""
 
 
 class PromotionsListParams(TypedDict):
     """The arguments of promotions.list."""
 
     state: NotRequired[Literal["active", "ended", "all"]]
+    """The state."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1947,6 +2218,7 @@ class PromotionsListClaimersParams(TypedDict):
     """The arguments of promotions.list_claimers."""
 
     promotion_id: str
+    """The id of the promotion; null if there is none."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1957,37 +2229,49 @@ class PromotionsStopParams(TypedDict):
     """The arguments of promotions.stop."""
 
     promotion_id: str
+    """The id of the promotion; null if there is none."""
 
 
 class PromotionsUpdateParams(TypedDict):
     """The arguments of promotions.update."""
 
     promotion_id: str
+    """The id of the promotion; null if there is none."""
     message: NotRequired[str]
+    """The text that comes with it; null if there is none."""
     expires_in_days: NotRequired[int]
+    """The number of days until it expires."""
     max_claims: NotRequired[int]
+    """How often it can be claimed; null if there is no limit."""
 
 
 class QueueCountParams(TypedDict):
     """The arguments of queue.count."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     by: NotRequired[Literal["day", "month"]]
+    """How the values are grouped."""
 
 
 class QueueDeleteParams(TypedDict):
     """The arguments of queue.delete."""
 
     queue_id: str
+    """The id in the queue; null if it is not queued."""
 
 
 class QueueListParams(TypedDict):
     """The arguments of queue.list."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     kind: NotRequired[QueueItemKind]
+    """What kind it is."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -1998,26 +2282,32 @@ class QueuePublishNowParams(TypedDict):
     """The arguments of queue.publish_now."""
 
     queue_id: str
+    """The id in the queue; null if it is not queued."""
 
 
 class QueueRescheduleParams(TypedDict):
     """The arguments of queue.reschedule."""
 
     queue_id: str
+    """The id in the queue; null if it is not queued."""
     scheduled_at: str
+    """When it is published; null if it is published immediately."""
 
 
 class ReleaseFormsCreateInviteParams(TypedDict):
     """The arguments of release_forms.create_invite."""
 
     name: str
+    """The name."""
     email: NotRequired[str]
+    """The email address."""
 
 
 class ReleaseFormsListParams(TypedDict):
     """The arguments of release_forms.list."""
 
     status: NotRequired[ReleaseFormsListStatus]
+    """The status."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2028,6 +2318,7 @@ class ReleaseFormsListTaggableParams(TypedDict):
     """The arguments of release_forms.list_taggable."""
 
     query: NotRequired[str]
+    """The text to search for."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2038,176 +2329,237 @@ class ReleaseFormsTagMediaParams(TypedDict):
     """The arguments of release_forms.tag_media."""
 
     media_id: str
+    """The id of the media file; null if there is none."""
     release_form_ids: list[str]
+    """The release forms of the people who are shown."""
 
 
 class SettingsAddSocialLinkParams(TypedDict):
     """The arguments of settings.add_social_link."""
 
     label: str
+    """The name that is shown."""
     url: str
+    """The address."""
 
 
 class SettingsCheckUsernameParams(TypedDict):
     """The arguments of settings.check_username."""
 
     username: str
+    """The name in the address of the profile."""
 
 
 class SettingsRemoveSocialLinkParams(TypedDict):
     """The arguments of settings.remove_social_link."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
 
 
 class SettingsRevokeSessionParams(TypedDict):
     """The arguments of settings.revoke_session."""
 
     session_id: str
+    """The id of the session."""
 
 
 class SettingsSetBlockedCountriesParams(TypedDict):
     """The arguments of settings.set_blocked_countries."""
 
     countries: list[str]
+    """The countries, as ISO 3166 codes."""
 
 
 class SettingsSetSubscriptionPriceParams(TypedDict):
     """The arguments of settings.set_subscription_price."""
 
     price_cents: int
+    """The price, in cents; 0 if it costs nothing."""
 
 
 class SettingsSetWelcomeMessageParams(TypedDict):
     """The arguments of settings.set_welcome_message."""
 
     enabled: bool
+    """Whether it is switched on."""
     text: NotRequired[str]
+    """The text."""
     media_ids: NotRequired[list[str]]
+    """The media files to attach."""
     price_cents: NotRequired[int]
+    """The price, in cents; 0 if it costs nothing."""
 
 
 class SettingsUpdateProfileParams(TypedDict):
     """The arguments of settings.update_profile."""
 
     display_name: NotRequired[str]
+    """The name that the profile shows."""
     bio: NotRequired[str]
+    """The text of the profile."""
     location: NotRequired[str]
+    """The place that the profile shows; null if there is none."""
     website_url: NotRequired[str]
+    """The address of the person's own website; null if there is none."""
 
 
 class SettingsUpdateSocialLinkParams(TypedDict):
     """The arguments of settings.update_social_link."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     label: NotRequired[str]
+    """The name that is shown."""
     url: NotRequired[str]
+    """The address."""
 
 
 class StatisticsCountriesParams(TypedDict):
     """The arguments of statistics.countries."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     limit: NotRequired[int]
+    """The largest number of items to return."""
 
 
 class StatisticsOverviewParams(TypedDict):
     """The arguments of statistics.overview."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
 
 
 class StatisticsSubscribersParams(TypedDict):
     """The arguments of statistics.subscribers."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     by: NotRequired[Literal["day", "week", "month"]]
+    """How the values are grouped."""
     kind: NotRequired[StatisticsSubscribersKind]
+    """What kind it is."""
 
 
 class StatisticsTopLinksParams(TypedDict):
     """The arguments of statistics.top_links."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     kind: NotRequired[Literal["tracking", "trial", "promotion"]]
+    """What kind it is."""
     limit: NotRequired[int]
+    """The largest number of items to return."""
 
 
 class StatisticsTopMessagesParams(TypedDict):
     """The arguments of statistics.top_messages."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     by: NotRequired[Literal["earnings", "purchases", "views"]]
+    """How the values are grouped."""
     limit: NotRequired[int]
+    """The largest number of items to return."""
 
 
 class StatisticsTopPostsParams(TypedDict):
     """The arguments of statistics.top_posts."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     by: NotRequired[StatisticsTopPostsBy]
+    """How the values are grouped."""
     limit: NotRequired[int]
+    """The largest number of items to return."""
 
 
 class StatisticsTopStoriesParams(TypedDict):
     """The arguments of statistics.top_stories."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     by: NotRequired[Literal["views", "tips", "likes"]]
+    """How the values are grouped."""
     limit: NotRequired[int]
+    """The largest number of items to return."""
 
 
 class StatisticsTopStreamsParams(TypedDict):
     """The arguments of statistics.top_streams."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     by: NotRequired[Literal["earnings", "viewers"]]
+    """How the values are grouped."""
     limit: NotRequired[int]
+    """The largest number of items to return."""
 
 
 class StatisticsVisitorsParams(TypedDict):
     """The arguments of statistics.visitors."""
 
     from_: str
+    """The start of the period; null if it has none."""
     to: str
+    """The end of the period; null if it has none."""
     by: NotRequired[Literal["day", "week", "month"]]
+    """How the values are grouped."""
     audience: NotRequired[Literal["all", "guests", "users"]]
+    """Whom it is for."""
 
 
 class StoriesCreateParams(TypedDict):
     """The arguments of stories.create."""
 
     media_id: str
+    """The id of the media file; null if there is none."""
     text: NotRequired[str]
+    """The text."""
     link_user_id: NotRequired[str]
+    """The user whose profile the story links to."""
     question_text: NotRequired[str]
+    """The question that the story asks."""
     release_form_ids: NotRequired[list[str]]
+    """The release forms of the people who are shown."""
 
 
 class StoriesDeleteParams(TypedDict):
     """The arguments of stories.delete."""
 
     story_id: str
+    """The id of the story."""
 
 
 class StoriesGetParams(TypedDict):
     """The arguments of stories.get."""
 
     story_id: str
+    """The id of the story."""
 
 
 class StoriesGetStatsParams(TypedDict):
     """The arguments of stories.get_stats."""
 
     story_id: str
+    """The id of the story."""
 
 
 class StoriesListArchiveParams(TypedDict):
@@ -2223,6 +2575,7 @@ class StoriesListViewersParams(TypedDict):
     """The arguments of stories.list_viewers."""
 
     story_id: str
+    """The id of the story."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2233,30 +2586,35 @@ class StoriesMarkWatchedParams(TypedDict):
     """The arguments of stories.mark_watched."""
 
     story_id: str
+    """The id of the story."""
 
 
 class StreamsCancelParams(TypedDict):
     """The arguments of streams.cancel."""
 
     stream_id: str
+    """The id of the stream."""
 
 
 class StreamsGetParams(TypedDict):
     """The arguments of streams.get."""
 
     stream_id: str
+    """The id of the stream."""
 
 
 class StreamsGetStatsParams(TypedDict):
     """The arguments of streams.get_stats."""
 
     stream_id: str
+    """The id of the stream."""
 
 
 class StreamsListParams(TypedDict):
     """The arguments of streams.list."""
 
     state: NotRequired[Literal["scheduled", "live", "ended"]]
+    """The state."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2267,6 +2625,7 @@ class StreamsListCommentsParams(TypedDict):
     """The arguments of streams.list_comments."""
 
     stream_id: str
+    """The id of the stream."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2277,62 +2636,82 @@ class StreamsScheduleParams(TypedDict):
     """The arguments of streams.schedule."""
 
     title: str
+    """The title; null if there is none."""
     starts_at: str
     """A time in the past means now."""
     description: NotRequired[str]
+    """The text that describes it."""
     audience: NotRequired[Literal["fans", "everyone", "lists"]]
+    """Whom it is for."""
     list_ids: NotRequired[list[str]]
+    """The ids of the lists."""
     tip_goal_cents: NotRequired[int]
+    """The amount of tips to reach, in cents; null if there is no goal."""
 
 
 class StreamsStopParams(TypedDict):
     """The arguments of streams.stop."""
 
     stream_id: str
+    """The id of the stream."""
 
 
 class StreamsUpdateParams(TypedDict):
     """The arguments of streams.update."""
 
     stream_id: str
+    """The id of the stream."""
     title: NotRequired[str]
+    """The title; null if there is none."""
     description: NotRequired[str]
+    """The text that describes it."""
     starts_at: NotRequired[str]
+    """When it starts."""
 
 
 class TrackingLinksCreateParams(TypedDict):
     """The arguments of tracking_links.create."""
 
     name: str
+    """The name."""
     tags: NotRequired[list[str]]
+    """The creator's own words for it."""
 
 
 class TrackingLinksDeleteParams(TypedDict):
     """The arguments of tracking_links.delete."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
 
 
 class TrackingLinksGetParams(TypedDict):
     """The arguments of tracking_links.get."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
 
 
 class TrackingLinksGetStatsParams(TypedDict):
     """The arguments of tracking_links.get_stats."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     from_: NotRequired[str]
+    """The start of the period; null if it has none."""
     to: NotRequired[str]
+    """The end of the period; null if it has none."""
 
 
 class TrackingLinksListParams(TypedDict):
     """The arguments of tracking_links.list."""
 
     state: NotRequired[Literal["active", "ended", "all"]]
+    """The state."""
     order: NotRequired[TrackingLinksListOrder]
+    """The order of the items."""
     query: NotRequired[str]
+    """The text to search for."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2343,7 +2722,9 @@ class TrackingLinksListSpendersParams(TypedDict):
     """The arguments of tracking_links.list_spenders."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     min_spend_cents: NotRequired[int]
+    """The smallest amount that the fans to list have paid, in cents."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2354,6 +2735,7 @@ class TrackingLinksListSubscribersParams(TypedDict):
     """The arguments of tracking_links.list_subscribers."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2364,64 +2746,83 @@ class TrackingLinksShareParams(TypedDict):
     """The arguments of tracking_links.share."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     user_id: str
+    """The id of the user."""
 
 
 class TrackingLinksUnshareParams(TypedDict):
     """The arguments of tracking_links.unshare."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     user_id: str
+    """The id of the user."""
 
 
 class TrackingLinksUpdateParams(TypedDict):
     """The arguments of tracking_links.update."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     name: NotRequired[str]
+    """The name."""
     tags: NotRequired[list[str]]
+    """The creator's own words for it."""
 
 
 class TrialLinksCreateParams(TypedDict):
     """The arguments of trial_links.create."""
 
     name: str
+    """The name."""
     duration_days: int
+    """The number of free days."""
     max_claims: NotRequired[int]
+    """How often it can be claimed; null if there is no limit."""
     expires_at: NotRequired[str]
+    """When it expires; null if it does not expire."""
     tags: NotRequired[list[str]]
+    """The creator's own words for it."""
 
 
 class TrialLinksDeleteParams(TypedDict):
     """The arguments of trial_links.delete."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
 
 
 class TrialLinksEndParams(TypedDict):
     """The arguments of trial_links.end."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
 
 
 class TrialLinksGetParams(TypedDict):
     """The arguments of trial_links.get."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
 
 
 class TrialLinksGetStatsParams(TypedDict):
     """The arguments of trial_links.get_stats."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     from_: NotRequired[str]
+    """The start of the period; null if it has none."""
     to: NotRequired[str]
+    """The end of the period; null if it has none."""
 
 
 class TrialLinksListParams(TypedDict):
     """The arguments of trial_links.list."""
 
     state: NotRequired[Literal["active", "ended", "all"]]
+    """The state."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2432,7 +2833,9 @@ class TrialLinksListSpendersParams(TypedDict):
     """The arguments of trial_links.list_spenders."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     min_spend_cents: NotRequired[int]
+    """The smallest amount that the fans to list have paid, in cents."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2443,6 +2846,7 @@ class TrialLinksListSubscribersParams(TypedDict):
     """The arguments of trial_links.list_subscribers."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2453,28 +2857,36 @@ class TrialLinksShareParams(TypedDict):
     """The arguments of trial_links.share."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     user_id: str
+    """The id of the user."""
 
 
 class TrialLinksUnshareParams(TypedDict):
     """The arguments of trial_links.unshare."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     user_id: str
+    """The id of the user."""
 
 
 class TrialLinksUpdateParams(TypedDict):
     """The arguments of trial_links.update."""
 
     link_id: str
+    """The id of the link; null if no link was used."""
     name: NotRequired[str]
+    """The name."""
     tags: NotRequired[list[str]]
+    """The creator's own words for it."""
 
 
 class UploadsAbortParams(TypedDict):
     """The arguments of uploads.abort."""
 
     upload_id: str
+    """The id of the upload; null if there is none."""
 
 
 class UploadsCheckParams(TypedDict):
@@ -2490,37 +2902,47 @@ class UploadsCompleteParams(TypedDict):
     """The arguments of uploads.complete."""
 
     upload_id: str
+    """The id of the upload; null if there is none."""
     parts: NotRequired[list[UploadsCompletePart]]
+    """The parts of the file."""
 
 
 class UploadsFromUrlParams(TypedDict):
     """The arguments of uploads.from_url."""
 
     url: str
+    """The address."""
     file_name: NotRequired[str]
+    """The name of the file."""
     mime_type: NotRequired[str]
+    """The media type of the file, such as image/jpeg."""
 
 
 class UploadsGetParams(TypedDict):
     """The arguments of uploads.get."""
 
     upload_id: str
+    """The id of the upload; null if there is none."""
 
 
 class UploadsGetPartUrlParams(TypedDict):
     """The arguments of uploads.get_part_url."""
 
     upload_id: str
+    """The id of the upload; null if there is none."""
     part_number: int
+    """The number of the part, from 1."""
 
 
 class UploadsInitParams(TypedDict):
     """The arguments of uploads.init."""
 
     file_name: str
+    """The name of the file."""
     size: int
     """in bytes"""
     mime_type: str
+    """The media type of the file, such as image/jpeg."""
     sha256: NotRequired[str]
     """64 hexadecimal digits"""
 
@@ -2529,30 +2951,35 @@ class UsersBlockParams(TypedDict):
     """The arguments of users.block."""
 
     user_id: str
+    """The id of the user."""
 
 
 class UsersFollowParams(TypedDict):
     """The arguments of users.follow."""
 
     user_id: str
+    """The id of the user."""
 
 
 class UsersGetParams(TypedDict):
     """The arguments of users.get."""
 
     user_id: str
+    """The id of the user."""
 
 
 class UsersGetByUsernameParams(TypedDict):
     """The arguments of users.get_by_username."""
 
     username: str
+    """The name in the address of the profile."""
 
 
 class UsersListParams(TypedDict):
     """The arguments of users.list."""
 
     user_ids: list[str]
+    """The ids of the users."""
 
 
 class UsersListBlockedParams(TypedDict):
@@ -2577,20 +3004,25 @@ class UsersReportParams(TypedDict):
     """The arguments of users.report."""
 
     user_id: str
+    """The id of the user."""
     reason: str
+    """Why; null if there is no reason."""
     note: NotRequired[str]
+    """The creator's note on the fan; null if there is none."""
 
 
 class UsersRestrictParams(TypedDict):
     """The arguments of users.restrict."""
 
     user_id: str
+    """The id of the user."""
 
 
 class UsersSearchParams(TypedDict):
     """The arguments of users.search."""
 
     query: str
+    """The text to search for."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2601,46 +3033,57 @@ class UsersUnblockParams(TypedDict):
     """The arguments of users.unblock."""
 
     user_id: str
+    """The id of the user."""
 
 
 class UsersUnfollowParams(TypedDict):
     """The arguments of users.unfollow."""
 
     user_id: str
+    """The id of the user."""
 
 
 class UsersUnrestrictParams(TypedDict):
     """The arguments of users.unrestrict."""
 
     user_id: str
+    """The id of the user."""
 
 
 class VaultDeleteParams(TypedDict):
     """The arguments of vault.delete."""
 
     media_ids: list[str]
+    """The media files to attach."""
 
 
 class VaultGetParams(TypedDict):
     """The arguments of vault.get."""
 
     media_id: str
+    """The id of the media file; null if there is none."""
 
 
 class VaultGetDownloadUrlParams(TypedDict):
     """The arguments of vault.get_download_url."""
 
     media_id: str
+    """The id of the media file; null if there is none."""
     quality: NotRequired[VaultGetDownloadUrlQuality]
+    """Which version of the file to download."""
 
 
 class VaultListParams(TypedDict):
     """The arguments of vault.list."""
 
     type: NotRequired[MediaType]
+    """Which type it is."""
     folder_id: NotRequired[str]
+    """The id of the folder."""
     order: NotRequired[VaultListOrder]
+    """The order of the items."""
     query: NotRequired[str]
+    """The text to search for."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2651,6 +3094,7 @@ class VaultListUsageParams(TypedDict):
     """The arguments of vault.list_usage."""
 
     media_id: str
+    """The id of the media file; null if there is none."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2661,31 +3105,37 @@ class VaultFoldersAddMediaParams(TypedDict):
     """The arguments of vault_folders.add_media."""
 
     folder_id: str
+    """The id of the folder."""
     media_ids: list[str]
+    """The media files to attach."""
 
 
 class VaultFoldersCreateParams(TypedDict):
     """The arguments of vault_folders.create."""
 
     name: str
+    """The name."""
 
 
 class VaultFoldersDeleteParams(TypedDict):
     """The arguments of vault_folders.delete."""
 
     folder_id: str
+    """The id of the folder."""
 
 
 class VaultFoldersGetParams(TypedDict):
     """The arguments of vault_folders.get."""
 
     folder_id: str
+    """The id of the folder."""
 
 
 class VaultFoldersListParams(TypedDict):
     """The arguments of vault_folders.list."""
 
     query: NotRequired[str]
+    """The text to search for."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2696,7 +3146,9 @@ class VaultFoldersListMediaParams(TypedDict):
     """The arguments of vault_folders.list_media."""
 
     folder_id: str
+    """The id of the folder."""
     type: NotRequired[MediaType]
+    """Which type it is."""
     limit: NotRequired[int]
     """How many items a page has at most."""
     cursor: NotRequired[str]
@@ -2707,14 +3159,18 @@ class VaultFoldersRemoveMediaParams(TypedDict):
     """The arguments of vault_folders.remove_media."""
 
     folder_id: str
+    """The id of the folder."""
     media_ids: list[str]
+    """The media files to attach."""
 
 
 class VaultFoldersRenameParams(TypedDict):
     """The arguments of vault_folders.rename."""
 
     folder_id: str
+    """The id of the folder."""
     name: str
+    """The name."""
 
 
 __all__ = [

@@ -29,6 +29,8 @@ AccountState = Literal[
     "paused",
 ]
 
+AccountUserAction = Literal["none", "wait", "solve_challenge", "reconnect", "open_native", "resume", "upgrade"]
+
 AccountsListState = Literal[
     "connecting",
     "active",
@@ -39,6 +41,8 @@ AccountsListState = Literal[
     "paused",
     "attention",
 ]
+
+AttemptKind = Literal["credentials", "mobile_app", "cookie", "curl", "token", "oauth", "reauth"]
 
 AttemptState = Literal[
     "pending",
@@ -57,8 +61,6 @@ AuditActorKind = Literal["key", "operator", "system", "creator", "member"]
 ChatsListFilter = Literal["all", "unread", "pinned", "priority", "online"]
 
 ConnectFlowFieldType = Literal["email", "password", "text", "url", "cookie", "header", "boolean"]
-
-ConnectListAttemptsKind = Literal["credentials", "mobile_app", "cookie", "curl", "token", "oauth", "reauth"]
 
 ConnectSessionStatus = Literal["open", "in_progress", "success", "exited", "expired"]
 
@@ -191,20 +193,27 @@ class Account(TypedDict):
     """A connected creator account."""
 
     avatarUrl: str | None
+    """The address of the profile picture; null if there is none."""
     createdAt: str
+    """When the account was connected for the first time."""
     credentials: Literal["session", "token", "oauth"]
     """What the account is signed in with: the session of a person, a key that the platform issued to programs, or an
     authorisation by OAuth.
     """
     displayName: str
+    """The name that the profile shows."""
     id: str
+    """The id of the account."""
     label: str
+    """Your own name for the account; may be empty."""
     lastCheckedAt: str | None
     """When the session was last probed."""
     lastSeenAt: str | None
     """When the platform last accepted the session."""
     listener: Listener
+    """The connection that receives the account's events."""
     metadata: dict[str, str]
+    """Your own metadata."""
     ofUserId: str
     """The platform's id of the creator."""
     pendingAttemptId: str | None
@@ -216,24 +225,31 @@ class Account(TypedDict):
     referenceId: str | None
     """The caller's own id of it."""
     rememberCredentials: bool
+    """Whether the credentials are stored, so that the account can be signed in again without the creator."""
     sandbox: bool
+    """Whether the account is on the sandbox platform."""
     sessionExpiresAt: str | None
     """Null if the platform does not say."""
     site: str | None
     """The creator's own site, on a platform where each creator has one; else null."""
     state: AccountState
+    """Whether the account works, and why not."""
     stateChangedAt: str
+    """Since when the account is in this state."""
     stateReason: str | None
     """Why it is in this state. The set may grow."""
-    userAction: str
-    """What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow."""
+    userAction: AccountUserAction | str
+    """What a person must do."""
     username: str
+    """The creator's name in the address of the profile."""
 
 
 AccountChallengeRequiredData = TypedDict(
     "AccountChallengeRequiredData",
     {
+        # The attempt that waits for an answer.
         "attemptId": "str",
+        # The email address to which a code was sent, mostly hidden; null if none was.
         "email_mask": "str | None",
         # When the challenge ends.
         "expires_at": "str | None",
@@ -241,6 +257,7 @@ AccountChallengeRequiredData = TypedDict(
         "from": "AccountPausedDataTo | str",
         # How the creator is asked: sms, app, email, face or mobile.
         "otp_channel": "str | None",
+        # The phone number to which a code was sent, mostly hidden; null if none was.
         "phone_mask": "str | None",
         # Why the account is in this state. The set may grow.
         "reason": "str | None",
@@ -248,8 +265,8 @@ AccountChallengeRequiredData = TypedDict(
         "state": "str",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.challenge_required."""
@@ -271,31 +288,23 @@ class AccountChoice(TypedDict):
 AccountConnectedData = TypedDict(
     "AccountConnectedData",
     {
+        # The account.
         "account": "Account",
         # The attempt that connected it.
         "attemptId": "str | None",
         # The state before.
         "from": "AccountPausedDataTo | str",
-        # How it was connected: credentials, mobile_app, cookie, curl, token, oauth or reauth.
-        "kind": "str",
+        # How it was connected.
+        "kind": "AttemptKind | str",
         # Why the account is in this state. The set may grow.
         "reason": "str | None",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.connected."""
-
-
-class AccountDefaults(TypedDict):
-    """The limits of an account that has none of its own."""
-
-    readPerMinute: int
-    reset: int
-    """When the full limits of every account are available again at the latest, in Unix seconds."""
-    writePerMinute: int
 
 
 AccountDegradedData = TypedDict(
@@ -309,8 +318,8 @@ AccountDegradedData = TypedDict(
         "sinceSec": "int",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.degraded."""
@@ -320,7 +329,9 @@ class AccountDisconnected(TypedDict):
     """The result of disconnecting an account."""
 
     deleted: bool
+    """True: the account was disconnected, and its data is unreadable."""
     id: str
+    """The account's id."""
 
 
 AccountDisconnectedData = TypedDict(
@@ -330,6 +341,7 @@ AccountDisconnectedData = TypedDict(
         "by": "EventActor",
         # The state before.
         "from": "AccountPausedDataTo | str",
+        # The id of the account.
         "id": "str",
         # The platform's id of the creator.
         "ofUserId": "str",
@@ -339,15 +351,15 @@ AccountDisconnectedData = TypedDict(
         "reason": "str | None",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.disconnected."""
 
 
 class AccountPage(TypedDict):
-    """A page of Account items."""
+    """A page of accounts."""
 
     accounts: list[ListedAccount]
     """In the order in which they were first connected, unless order is set."""
@@ -370,11 +382,22 @@ AccountPausedData = TypedDict(
         "reason": "str | None",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.paused."""
+
+
+class AccountRateDefaults(TypedDict):
+    """The limits of an account that has none of its own."""
+
+    readPerMinute: int
+    """Reads a minute of an account."""
+    reset: int
+    """When the full limits of every account are available again at the latest, in Unix seconds."""
+    writePerMinute: int
+    """Writes a minute of an account."""
 
 
 AccountReauthenticatingData = TypedDict(
@@ -388,8 +411,8 @@ AccountReauthenticatingData = TypedDict(
         "reason": "str | None",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.reauthenticating."""
@@ -410,8 +433,8 @@ AccountReconnectRequiredData = TypedDict(
         "upstreamCode": "NotRequired[Any]",
         # The platform's error message.
         "upstreamMessage": "NotRequired[str | None]",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.reconnect_required."""
@@ -420,6 +443,7 @@ AccountReconnectRequiredData = TypedDict(
 AccountReconnectedData = TypedDict(
     "AccountReconnectedData",
     {
+        # The account.
         "account": "Account",
         # The attempt that reconnected it.
         "attemptId": "str | None",
@@ -431,8 +455,8 @@ AccountReconnectedData = TypedDict(
         "reason": "str | None",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.reconnected."""
@@ -449,8 +473,8 @@ AccountRecoveredData = TypedDict(
         "sinceSec": "int",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.recovered."""
@@ -469,8 +493,8 @@ AccountRestrictedData = TypedDict(
         "upstreamCode": "NotRequired[Any]",
         # The platform's error message.
         "upstreamMessage": "NotRequired[str | None]",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.restricted."""
@@ -487,8 +511,8 @@ AccountResumedData = TypedDict(
         "reason": "str | None",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.resumed."""
@@ -503,11 +527,12 @@ AccountSessionExpiringData = TypedDict(
         "from": "AccountPausedDataTo | str",
         # Why the account is in this state. The set may grow.
         "reason": "str | None",
+        # When the session ends.
         "sessionExpiresAt": "str",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.session_expiring."""
@@ -524,8 +549,8 @@ AccountUpdatedData = TypedDict(
         "reason": "str | None",
         # The state after; the same as from if the state did not change.
         "to": "AccountPausedDataTo | str",
-        # What a person must do. The set may grow.
-        "userAction": "str",
+        # What a person must do.
+        "userAction": "AccountUserAction | str",
     },
 )
 """The data of the event account.updated."""
@@ -537,6 +562,7 @@ class AccountUsage(TypedDict):
     byState: dict[str, int]
     """The number of accounts in each state. States without accounts are omitted."""
     connected: int
+    """The accounts that are connected."""
     limit: int
     """-1 means unlimited."""
 
@@ -545,6 +571,7 @@ class AccountWebhook(TypedDict):
     """The health of an account's webhook."""
 
     state: WebhookHealthState
+    """How the deliveries go; none if the account has no webhook."""
 
 
 class AccountWindows(TypedDict):
@@ -562,42 +589,59 @@ class Attempt(TypedDict):
     account_id: str | None
     """The account. Null until the state is completed_success."""
     attempt_id: str
+    """The id of the attempt."""
     challenge_expires_at: str | None
+    """Until when the challenge can be answered; null if there is none."""
     created_at: str
+    """When the attempt was started."""
     email_mask: str | None
+    """The email address to which a code was sent, mostly hidden; null if none was."""
     embed_url: str | None
     """The same page for an iframe, on the origins that the hosted session allows. Null for a key without
     accounts:write.
     """
     expires_at: str
+    """When the attempt ends if nothing happens."""
     failure: AttemptFailure | None
-    kind: str
-    """credentials, mobile_app, cookie, curl, token, oauth or reauth."""
+    """Why the attempt failed; null if it did not fail."""
+    kind: AttemptKind | str
+    """How the account is connected."""
     label: str
+    """The label of the account; may be empty."""
     metadata: NotRequired[dict[str, str]]
+    """Your own metadata."""
     next_actions: list[str]
     """What can be done now. New values may come."""
     otp_channel: str | None
     """sms, app, email, face or mobile: by which way the creator is asked."""
     otp_channels_available: list[str]
+    """The ways in which a code can be sent."""
     phone_mask: str | None
+    """The phone number to which a code was sent, mostly hidden; null if none was."""
     phone_url: str | None
     """A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write."""
     phone_url_expires_at: str | None
+    """When the page for the phone stops working; null if there is none."""
     platform: str
     """The platform that the creator signs in to."""
     poll_after_sec: int | None
+    """Seconds to wait before the next request for the attempt; null if waiting changes nothing."""
     polling_url: str | None
+    """The operation that returns the attempt."""
     progress: str
     """What happens within the state. New values may come."""
     proxy_country: str
+    """The region through which the traffic leaves."""
     reconnect: bool
     """True when it refreshes an existing account instead of making one."""
     reconnect_account_id: str | None
     """The account that it reconnects; null if the attempt was started without one."""
     reference_id: str | None
+    """Your own reference of the creator; null if there is none."""
     resend_after_sec: int | None
+    """Seconds until the code can be sent again; null if no code is asked for."""
     resends_remaining: int | None
+    """How many more times the code can be sent; null if no code is asked for."""
     session_id: NotRequired[str]
     """The hosted session in which it was started."""
     site: str | None
@@ -605,7 +649,9 @@ class Attempt(TypedDict):
     state: AttemptState
     """Where the attempt stands. Act on next_actions rather than on a list of states."""
     submissions_remaining: int | None
+    """How many more codes can be submitted; null if no code is asked for."""
     updated_at: str
+    """When the attempt last changed."""
     verification_page_url: str | None
     """A page for the creator, while something is asked of them. Null for a key without accounts:write."""
 
@@ -614,57 +660,75 @@ class AttemptFailure(TypedDict):
     """The reason why an attempt failed."""
 
     code: str
+    """The reason as a stable word."""
     message: str
+    """An explanation for people."""
     retry_after_sec: int | None
+    """Seconds to wait before a new attempt; null if there is no need to wait."""
     retryable: bool
+    """Whether a new attempt may succeed."""
     upstream_code: Any
     """The platform's error code, an integer or a string; null if it gave none."""
     upstream_message: str | None
+    """The platform's own message; null if it gave none."""
 
 
 class AttemptPage(TypedDict):
-    """A page of Attempt items."""
+    """A page of connect attempts."""
 
     attempts: list[Attempt]
+    """The attempts, the newest first."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
 
 
 class AttemptUsage(TypedDict):
     """The number of connect attempts."""
 
     failed: int
+    """The attempts that failed."""
     started: int
+    """The attempts that were started."""
     succeeded: int
+    """The attempts that connected an account."""
 
 
 class AuditActor(TypedDict):
     """The person or key that did something."""
 
     id: str
+    """The id of the key, member or operator."""
     kind: AuditActorKind
+    """What kind of caller it was."""
     label: str
+    """The name of the key or person; may be empty."""
 
 
 class AuditEntry(TypedDict):
     """An action in the organisation."""
 
     action: str
+    """What was done, such as webhook.put."""
     actor: AuditActor
+    """Who did it."""
     at: str
+    """When it happened."""
     changes: Any
     """The fields that changed, each with from and to."""
     id: str
+    """The id of the entry."""
     ipHash: str
     """A hash of the source address: equal for equal sources, and not reversible."""
     outcome: Literal["success"]
     """Failed changes have no entry."""
     requestId: str
+    """The request that did it."""
     target: str
     """The id of the changed object."""
 
 
 class AuditPage(TypedDict):
-    """A page of Audit items."""
+    """A page of audit entries."""
 
     entries: list[AuditEntry]
     """Newest first."""
@@ -673,26 +737,34 @@ class AuditPage(TypedDict):
 
 
 class AutoRenewChangedData(TypedDict):
-    """The data of the event autoRenewChanged."""
+    """What happened."""
 
     user: User
+    """The user; null if the platform names none."""
     autoRenew: bool
+    """Whether the subscription is renewed automatically."""
 
 
 class Balance(TypedDict):
     """The creator's money on the platform."""
 
     availableCents: int
+    """The amount that can be paid out, in cents."""
     pendingCents: int
+    """The amount that cannot be paid out yet, in cents."""
     currency: str
+    """The currency, as an ISO 4217 code."""
     minPayoutCents: int
+    """The smallest amount of a payout, in cents."""
 
 
 class Banner(TypedDict):
     """A message from the operators of the service to all customers."""
 
     level: Literal["info", "warning", "critical"]
+    """How serious it is."""
     text: str
+    """What to show."""
     url: str | None
     """The address of more information; null if there is none."""
 
@@ -707,6 +779,7 @@ class BrowserPerson(TypedDict):
     """The person who is signed in."""
 
     email: str
+    """The email address of the person."""
     id: str
     """operator for an operator of the service to whom an owner has granted access."""
 
@@ -715,22 +788,28 @@ class BrowserSession(TypedDict):
     """A browser that is signed in to the dashboard."""
 
     createdAt: str
+    """When the person signed in."""
     current: bool
     """True for the browser that makes this call."""
     expiresAt: str
     """When the session ends if it is not used again."""
     id: str
+    """The id of the session."""
     lastSeenAt: str
     """Accurate to the minute."""
     person: BrowserPerson
+    """Who is signed in."""
     userAgent: str
+    """The User-Agent of the browser."""
 
 
 class BrowserSessionEnded(TypedDict):
     """The result of signing a browser out."""
 
     ended: bool
+    """True: the browser is signed out."""
     id: str
+    """The id of the session."""
 
 
 class BrowserSessionList(TypedDict):
@@ -744,23 +823,31 @@ class Bundle(TypedDict):
     """A subscription for several months at a discount."""
 
     id: str
+    """Its id."""
     months: int
+    """The number of months."""
     percent: int
+    """The discount in percent."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
 
 
 class BundlePage(TypedDict):
     """A page of Bundle items."""
 
     items: list[Bundle]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class CallUsage(TypedDict):
     """The number of calls."""
 
     failed: int
+    """The calls that failed."""
     rateLimited: int
     """Calls refused by a limit. They do not count towards any limit."""
     read: int
@@ -781,111 +868,158 @@ class Chargeback(TypedDict):
     """A payment that was charged back."""
 
     id: str
+    """Its id."""
     transactionId: str
+    """The id of the transaction."""
     amountCents: int
+    """The amount, in cents."""
     user: User | None
+    """The user; null if the platform names none."""
     createdAt: str
+    """When it was created."""
 
 
 class ChargebackData(TypedDict):
-    """The data of the event chargeback."""
+    """What happened."""
 
     chargeback: Chargeback
+    """The chargeback."""
 
 
 class ChargebackPage(TypedDict):
     """A page of Chargeback items."""
 
     items: list[Chargeback]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class Chat(TypedDict):
     """A conversation with one person."""
 
     id: str
+    """Its id."""
     user: User
+    """The user; null if the platform names none."""
     lastMessage: Message | None
+    """The last message of the chat; null if there is none."""
     unreadCount: int
+    """The number of unread messages."""
     isMuted: bool
+    """Whether the chat is muted."""
     isPinned: bool
+    """Whether it is pinned."""
     isHidden: bool
+    """Whether the chat is hidden."""
     canSend: bool
+    """Whether a message can be sent to this person."""
     cannotSendReason: str | None
+    """Why no message can be sent; null if one can."""
     updatedAt: str
+    """When it last changed; null if never."""
 
 
 class ChatPage(TypedDict):
     """A page of Chat items."""
 
     items: list[Chat]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class ChatReadData(TypedDict):
-    """The data of the event chatRead."""
+    """What happened."""
 
     chatId: str | None
+    """The id of the chat."""
     all: bool
+    """Whether all chats were read."""
 
 
 class ChatsMarkAllReadResult(TypedDict):
-    """The number of chats that were marked as read."""
+    """The result of the method."""
 
     count: int
+    """The number of them."""
 
 
 class Comment(TypedDict):
     """A comment on a post or a live stream."""
 
     id: str
+    """Its id."""
     postId: str
     """the post, or the stream"""
     author: User
+    """The user who wrote it."""
     text: str
+    """The text."""
     replyToId: str | None
+    """The id of what it answers; null if it answers nothing."""
     likes: int
+    """The number of likes."""
     isLiked: bool
+    """Whether it is liked."""
     isPinned: bool
+    """Whether it is pinned."""
     createdAt: str
+    """When it was created."""
 
 
 class CommentPage(TypedDict):
     """A page of Comment items."""
 
     items: list[Comment]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class ConnectFlow(TypedDict):
     """A method to connect an account."""
 
     enabled: bool
+    """Whether it can be used now."""
     fields: list[ConnectFlowField]
+    """What the person must enter."""
     help: NotRequired[str]
     """Where to find the input on the platform."""
     kind: str
+    """The kind of the attempts that it starts."""
     name: str
+    """The name to show to people."""
     proxy_countries: list[str]
+    """The regions through which the account's traffic can leave."""
 
 
 class ConnectFlowField(TypedDict):
     """An input of a connect method."""
 
     id: str
+    """The name of the member to send."""
     max_length: NotRequired[int]
+    """The largest number of characters."""
     pattern: NotRequired[str]
+    """The regular expression that the value must match."""
     required: bool
+    """Whether it must be sent."""
     type: ConnectFlowFieldType
+    """The kind of input, such as email or password."""
 
 
 class ConnectFlowList(TypedDict):
     """The methods to connect an account."""
 
     flows: list[ConnectFlow]
+    """The ways to connect an account."""
 
 
 class ConnectFunnel(TypedDict):
@@ -896,6 +1030,7 @@ class ConnectFunnel(TypedDict):
     challenge: int
     """Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone."""
     connected: int
+    """The attempts that ended with a connected account."""
     credentials: int
     """Creators who entered credentials, sent a session or requested a QR code."""
     failed: int
@@ -908,16 +1043,22 @@ class ConnectFunnel(TypedDict):
     """Creators who reached a connect page or method: links that were opened, and attempts that started without a link.
     """
     since: str
+    """The start of the period."""
     until: str
+    """The end of the period."""
 
 
 class ConnectFunnelMethod(TypedDict):
     """The funnel of one connect method."""
 
     challenge: int
+    """The attempts that reached a challenge."""
     connected: int
+    """The attempts that ended with a connected account."""
     credentials: int
+    """The attempts that sent credentials."""
     failed: int
+    """The attempts that failed."""
 
 
 class ConnectPage(TypedDict):
@@ -932,23 +1073,32 @@ class ConnectPage(TypedDict):
     to its text is darkened.
     """
     help_url: str
+    """The address of your own help page; empty for none."""
     scheme: Literal["system", "light", "dark"]
+    """Light or dark; system follows the creator's device."""
 
 
 class ConnectSession(TypedDict):
     """A link to a hosted page on which a creator connects."""
 
     account_id: str | None
+    """The account that was connected; null if none was."""
     attempts: list[str]
     """The ids of the creator's attempts."""
     client_token: str | None
     """The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise."""
     created_at: str
+    """When the session was created."""
     expires_at: str
+    """When the link stops working."""
     finished_at: str | None
+    """When the session ended; null if it has not ended."""
     id: str
+    """The id of the session."""
     kinds: list[str]
+    """The ways to connect that the page offers."""
     label: str
+    """The label of the account that is connected; may be empty."""
     opened_at: str | None
     """When a person first opened the link; null if that has not happened. A link preview does not count."""
     platform: str | None
@@ -956,9 +1106,11 @@ class ConnectSession(TypedDict):
     reconnect_account_id: str | None
     """The account that the link reconnects; null for a new account."""
     reference_id: str | None
+    """Your own reference of the creator; null if there is none."""
     site: str | None
     """The creator's own site; null if the platform has none, or if the page asks for it."""
     status: ConnectSessionStatus
+    """How far the session is."""
     url: str | None
     """The link for the creator. It is shown only in the response that creates it; null otherwise."""
 
@@ -969,14 +1121,17 @@ class ConnectSessionFinishedData(TypedDict):
     accountId: NotRequired[str]
     """The account that was connected."""
     attempts: list[str]
+    """The attempts of the session."""
     referenceId: NotRequired[str]
     """Your own identifier."""
     sessionId: str
+    """The id of the session."""
     status: Literal["success", "exited", "expired"]
+    """How the session ended."""
 
 
 class ConnectSessionPage(TypedDict):
-    """A page of ConnectSession items."""
+    """A page of connect sessions."""
 
     nextCursor: str | None
     """Null on the last page."""
@@ -996,31 +1151,43 @@ class Cookie(TypedDict):
     httpOnly: NotRequired[bool]
     """Ignored."""
     name: str
+    """The name of the cookie."""
     path: NotRequired[str]
+    """The path of the cookie. Default: /."""
     secure: NotRequired[bool]
     """Ignored."""
     value: str
+    """The value of the cookie."""
 
 
 class CountryStats(TypedDict):
     """The visitors and fans from one country."""
 
     country: str
+    """The country, as an ISO 3166 code."""
     activeSubscribers: int
     """at the end of the period"""
     newSubscribers: int
+    """The number of new subscribers."""
     grossCents: int
+    """The amount before fees, in cents."""
     netCents: int
+    """The amount after fees, in cents."""
 
 
 class Counts(TypedDict):
     """The unread counters."""
 
     chats: int
+    """The number of unread chats."""
     priorityChats: int
+    """The number of unread chats with priority."""
     notifications: int
+    """The number of unread notifications."""
     tips: int
+    """The number of tips."""
     queue: int
+    """The number of posts and messages that are scheduled."""
 
 
 class CurlAttempt(TypedDict):
@@ -1029,44 +1196,61 @@ class CurlAttempt(TypedDict):
     account_id: str | None
     """The account. Null until the state is completed_success."""
     attempt_id: str
+    """The id of the attempt."""
     challenge_expires_at: str | None
+    """Until when the challenge can be answered; null if there is none."""
     created_at: str
+    """When the attempt was started."""
     email_mask: str | None
+    """The email address to which a code was sent, mostly hidden; null if none was."""
     embed_url: str | None
     """The same page for an iframe, on the origins that the hosted session allows. Null for a key without
     accounts:write.
     """
     expires_at: str
+    """When the attempt ends if nothing happens."""
     extracted: CurlExtract
     """Names only, never values."""
     failure: AttemptFailure | None
-    kind: str
-    """credentials, mobile_app, cookie, curl, token, oauth or reauth."""
+    """Why the attempt failed; null if it did not fail."""
+    kind: AttemptKind | str
+    """How the account is connected."""
     label: str
+    """The label of the account; may be empty."""
     metadata: NotRequired[dict[str, str]]
+    """Your own metadata."""
     next_actions: list[str]
     """What can be done now. New values may come."""
     otp_channel: str | None
     """sms, app, email, face or mobile: by which way the creator is asked."""
     otp_channels_available: list[str]
+    """The ways in which a code can be sent."""
     phone_mask: str | None
+    """The phone number to which a code was sent, mostly hidden; null if none was."""
     phone_url: str | None
     """A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write."""
     phone_url_expires_at: str | None
+    """When the page for the phone stops working; null if there is none."""
     platform: str
     """The platform that the creator signs in to."""
     poll_after_sec: int | None
+    """Seconds to wait before the next request for the attempt; null if waiting changes nothing."""
     polling_url: str | None
+    """The operation that returns the attempt."""
     progress: str
     """What happens within the state. New values may come."""
     proxy_country: str
+    """The region through which the traffic leaves."""
     reconnect: bool
     """True when it refreshes an existing account instead of making one."""
     reconnect_account_id: str | None
     """The account that it reconnects; null if the attempt was started without one."""
     reference_id: str | None
+    """Your own reference of the creator; null if there is none."""
     resend_after_sec: int | None
+    """Seconds until the code can be sent again; null if no code is asked for."""
     resends_remaining: int | None
+    """How many more times the code can be sent; null if no code is asked for."""
     session_id: NotRequired[str]
     """The hosted session in which it was started."""
     site: str | None
@@ -1074,7 +1258,9 @@ class CurlAttempt(TypedDict):
     state: AttemptState
     """Where the attempt stands. Act on next_actions rather than on a list of states."""
     submissions_remaining: int | None
+    """How many more codes can be submitted; null if no code is asked for."""
     updated_at: str
+    """When the attempt last changed."""
     verification_page_url: str | None
     """A page for the creator, while something is asked of them. Null for a key without accounts:write."""
 
@@ -1100,7 +1286,7 @@ class Delivery(TypedDict):
     """An attempt to deliver an event to a webhook."""
 
     accountId: str
-    """Empty for an event of the organisation, which only endpoints get."""
+    """The account of the event. Empty for an event of the organisation, which only endpoints get."""
     at: str
     """When the attempt ended."""
     attempt: int
@@ -1112,6 +1298,7 @@ class Delivery(TypedDict):
     cursor: str | None
     """The event's position in the account's sequence; null for an event that is not stored."""
     durationMs: float
+    """How long the receiver took, in milliseconds."""
     endpointId: NotRequired[str]
     """The endpoint; absent for the webhook of an account."""
     error: DeliveryError | None
@@ -1119,16 +1306,19 @@ class Delivery(TypedDict):
     event: str
     """The event's kind."""
     eventId: str
+    """The id of the event."""
     id: str
+    """The id of the delivery."""
     responseSnippet: str | None
     """The first KiB of the response to a failed delivery; null otherwise."""
     state: Literal["delivered", "failed"]
+    """How the delivery ended, or that it goes on."""
     status: int
     """0 if there was no response."""
 
 
 class DeliveryPage(TypedDict):
-    """A page of Delivery items."""
+    """A page of deliveries."""
 
     deliveries: list[Delivery]
     """Newest first."""
@@ -1140,51 +1330,70 @@ class Discount(TypedDict):
     """A discount for one fan."""
 
     percent: int
+    """The discount in percent."""
     expiresAt: str | None
+    """When it expires; null if it does not expire."""
 
 
 class Draft(TypedDict):
     """A post or message that was saved for later."""
 
     id: str
+    """Its id."""
     kind: str
+    """What kind it is."""
     text: str
+    """The text."""
     media: list[Media]
+    """The media files."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     createdAt: str
+    """When it was created."""
 
 
 class DraftAutomation(TypedDict):
     """The settings that publish drafts automatically."""
 
     kind: str
+    """What kind it is."""
     enabled: bool
+    """Whether it is switched on."""
     intervalHours: int
+    """The hours between two drafts."""
     timeZone: str
+    """The time zone, such as Europe/London."""
     nextAt: str | None
+    """When the next draft is published; null if none is due."""
 
 
 class DraftPage(TypedDict):
     """A page of Draft items."""
 
     items: list[Draft]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class EarningsGetChargebackRatioResult(TypedDict):
-    """The share of payments that were charged back."""
+    """The result of the method."""
 
     ratio: float
+    """The share of payments that were charged back, from 0 to 1."""
     count: int
+    """The number of them."""
     total: int
+    """The total."""
 
 
 class EndpointDelivery(TypedDict):
     """An attempt to deliver an event to an endpoint, with its request."""
 
     accountId: str
-    """Empty for an event of the organisation, which only endpoints get."""
+    """The account of the event. Empty for an event of the organisation, which only endpoints get."""
     at: str
     """When the attempt ended."""
     attempt: int
@@ -1198,6 +1407,7 @@ class EndpointDelivery(TypedDict):
     cursor: str | None
     """The event's position in the account's sequence; null for an event that is not stored."""
     durationMs: float
+    """How long the receiver took, in milliseconds."""
     endpointId: NotRequired[str]
     """The endpoint; absent for the webhook of an account."""
     error: DeliveryError | None
@@ -1205,11 +1415,15 @@ class EndpointDelivery(TypedDict):
     event: str
     """The event's kind."""
     eventId: str
+    """The id of the event."""
     id: str
+    """The id of the delivery."""
     request: SentRequest
+    """The request as it was sent."""
     responseSnippet: str | None
     """The first KiB of the response to a failed delivery; null otherwise."""
     state: Literal["delivered", "failed"]
+    """How the delivery ended, or that it goes on."""
     status: int
     """0 if there was no response."""
 
@@ -1231,9 +1445,11 @@ class ErrorGroup(TypedDict):
     code: str
     """The problem's code."""
     count: int
+    """The number of requests."""
     firstAt: str
     """The time of the first request in the period."""
     lastAt: str
+    """When the last of them was made."""
     lastRequestId: str
     """The newest request. GET /v1/logs/{requestId} has its details."""
     method: str
@@ -1243,6 +1459,7 @@ class ErrorGroup(TypedDict):
     retryable: bool
     """Whether the newest problem was retryable."""
     status: int
+    """The HTTP status."""
 
 
 class ErrorGroupList(TypedDict):
@@ -1256,15 +1473,46 @@ class EventActor(TypedDict):
     """Who caused an event."""
 
     id: str
-    kind: str
-    """key, operator, system, creator or member. The set may grow."""
+    """The id of the key, person or operator; may be empty."""
+    kind: AuditActorKind | str
+    """What kind of caller it was."""
     label: str
     """The name of the key or person; may be empty."""
+
+
+EventKindInfo = TypedDict(
+    "EventKindInfo",
+    {
+        # durable events are stored and can be read again; ephemeral ones are only streamed.
+        "class": 'Literal["durable", "ephemeral"]',
+        # A recorded event; null if there is none.
+        "example": "Any",
+        # The name of the kind, such as message.
+        "name": "str",
+        # The platforms that have it; empty for an event of the service itself, which accounts of all platforms have.
+        "platforms": "list[str]",
+        # The JSON Schema of the event's data.
+        "schema": "Any",
+        # The version of the API, or of the platform's manifest, that added it.
+        "since": "str",
+        # When it happens.
+        "summary": "str",
+    },
+)
+"""A kind of event."""
+
+
+class EventKindList(TypedDict):
+    """The kinds of events."""
+
+    kinds: list[EventKindInfo]
+    """The kinds of events."""
 
 
 EventMeta = TypedDict(
     "EventMeta",
     {
+        # durable events are stored and can be read again; ephemeral ones are only streamed.
         "class": 'Literal["durable", "ephemeral"]',
         # The account's id on the platform.
         "ofUserId": "str | None",
@@ -1272,6 +1520,7 @@ EventMeta = TypedDict(
         "purged": "NotRequired[bool]",
         # Your own identifier for the account; null if it has none.
         "referenceId": "str | None",
+        # Whether the account is on the sandbox platform.
         "sandbox": "bool",
         # The version of this format.
         "schema": "int",
@@ -1287,7 +1536,7 @@ EventMeta = TypedDict(
 
 
 class EventPage(TypedDict):
-    """A page of Event items."""
+    """A page of events of an account."""
 
     events: list[Event]
     """Oldest first."""
@@ -1323,6 +1572,7 @@ class FailureCount(TypedDict):
     """The number of attempts that failed for one reason."""
 
     count: int
+    """The number of attempts that failed for this reason."""
     reason: str
     """The failure code, as in attempts."""
 
@@ -1331,45 +1581,71 @@ class Fan(TypedDict):
     """A current or former subscriber."""
 
     user: User
+    """The user; null if the platform names none."""
     status: Literal["active", "expired"] | str
+    """The status."""
     subscribedAt: str
+    """When the subscription began."""
     expiresAt: str | None
+    """When it expires; null if it does not expire."""
     autoRenew: bool
+    """Whether the subscription is renewed automatically."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     discountPercent: int | None
+    """The discount in percent; null if there is none."""
     customName: str | None
+    """The creator's own name for the fan; null if there is none."""
     note: str | None
+    """The creator's note on the fan; null if there is none."""
     totalSpentCents: int
+    """The amount that the fan paid in total, in cents."""
     lastActivityAt: str | None
+    """When the fan was last active; null if that is not known."""
     source: FanSource
+    """Where the fan came from."""
 
 
 class FanPage(TypedDict):
     """A page of Fan items."""
 
     items: list[Fan]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class FanSource(TypedDict):
-    """Where a fan came from."""
+    """Where the fan came from."""
 
     kind: str
+    """What kind it is."""
     linkId: str | None
+    """The id of the link; null if no link was used."""
 
 
 FanSpend = TypedDict(
     "FanSpend",
     {
+        # The user; null if the platform names none.
         "user": "User",
+        # The amount that the fan paid in total, in cents.
         "totalCents": "int",
+        # The amount that the fan paid for subscriptions, in cents.
         "subscriptionsCents": "int",
+        # The amount that the fan paid for messages, in cents.
         "messagesCents": "int",
+        # The amount that the fan paid for posts, in cents.
         "postsCents": "int",
+        # The amount of the tips, in cents.
         "tipsCents": "int",
+        # The amount that the fan paid in streams, in cents.
         "streamsCents": "int",
+        # The start of the period; null if it has none.
         "from": "str",
+        # The end of the period; null if it has none.
         "to": "str",
     },
 )
@@ -1380,66 +1656,69 @@ class FanSpendPage(TypedDict):
     """A page of FanSpend items."""
 
     items: list[FanSpend]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class FansClearNoteResult(TypedDict):
-    """The result of deleting the note on a fan."""
+    """The result of the method."""
 
     note: None
+    """The creator's note on the fan; null if there is none."""
 
 
 class FansGetNoteResult(TypedDict):
-    """The creator's note on a fan."""
+    """The result of the method."""
 
     note: str | None
+    """The creator's note on the fan; null if there is none."""
     updatedAt: str | None
+    """When it last changed; null if never."""
 
 
 class FansSetCustomNameResult(TypedDict):
-    """The creator's own name for a fan."""
+    """The result of the method."""
 
     customName: str
+    """The creator's own name for the fan; null if there is none."""
 
 
 class FansSetNoteResult(TypedDict):
-    """The creator's note on a fan."""
+    """The result of the method."""
 
     note: str
-
-
-class FireData(TypedDict):
-    """The fields to set in an event that is fired on the sandbox."""
-
-    amountCents: NotRequired[int]
-    count: NotRequired[int]
-    reason: NotRequired[str]
-    """Why something failed."""
-    refId: NotRequired[str]
-    """The id of the message, post, stream or link that the event is about."""
-    text: NotRequired[str]
-    userId: NotRequired[str]
-    """The fan's id on the platform. Default: one of the creator's fans."""
+    """The creator's note on the fan; null if there is none."""
 
 
 class Following(TypedDict):
     """An account that the creator follows."""
 
     user: User
+    """The user; null if the platform names none."""
     status: Literal["active", "expired"] | str
+    """The status."""
     subscribedAt: str
+    """When the subscription began."""
     expiresAt: str | None
+    """When it expires; null if it does not expire."""
     autoRenew: bool
+    """Whether the subscription is renewed automatically."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
 
 
 class FollowingPage(TypedDict):
     """A page of Following items."""
 
     items: list[Following]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class FollowingResult(TypedDict):
@@ -1452,27 +1731,39 @@ class Fundraising(TypedDict):
     """The goal and progress of a fundraising post."""
 
     title: str | None
+    """The title; null if there is none."""
     targetCents: int
+    """The goal, in cents."""
     progressCents: int
+    """The amount that was raised so far, in cents."""
 
 
 class Gif(TypedDict):
     """A GIF for messages and comments."""
 
     id: str
+    """Its id."""
     title: str
+    """The title; null if there is none."""
     url: str
+    """The address."""
     stillUrl: str
+    """The address of a still picture."""
     width: int
+    """The width in pixels; null if it is not known."""
     height: int
+    """The height in pixels; null if it is not known."""
 
 
 class GifPage(TypedDict):
     """A page of Gif items."""
 
     items: list[Gif]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class HiddenResult(TypedDict):
@@ -1485,18 +1776,26 @@ class Highlight(TypedDict):
     """A saved collection of stories."""
 
     id: str
+    """Its id."""
     title: str
+    """The title; null if there is none."""
     coverUrl: str
+    """The address of the cover picture; null if there is none."""
     storyIds: list[str]
+    """The stories of the highlight."""
     createdAt: str
+    """When it was created."""
 
 
 class HighlightPage(TypedDict):
     """A page of Highlight items."""
 
     items: list[Highlight]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class Identity(TypedDict):
@@ -1511,6 +1810,7 @@ class Identity(TypedDict):
     member: IdentityMember | None
     """The person who is signed in to the dashboard; null for a key."""
     org: IdentityOrg
+    """The organisation of the caller."""
     scopes: list[str]
     """The scopes of the calling key or of the member's role."""
 
@@ -1523,10 +1823,13 @@ class IdentityKey(TypedDict):
     allowedIps: NotRequired[list[str]]
     """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
     createdAt: str
+    """When the key was created."""
     id: str
+    """The id of the key."""
     inheritedMethods: NotRequired[list[list[str]]]
     """The lists of the keys from which this key was created. They apply as well."""
     label: str
+    """The name of the key."""
     methods: NotRequired[list[str]]
     """Patterns of the SDK methods that the key may call. Absent if it may call all."""
 
@@ -1535,37 +1838,52 @@ class IdentityMember(TypedDict):
     """The person who is signed in."""
 
     email: str
+    """The email address of the member."""
     id: str
+    """The id of the member."""
     name: str
+    """The name of the member; may be empty."""
     role: MemberRole
+    """What the member may do."""
 
 
 class IdentityOrg(TypedDict):
     """The organisation."""
 
     contactEmail: str
+    """The address for messages about the organisation."""
     environment: Literal["sandbox", "live"]
+    """sandbox for development, live for the platforms themselves."""
     id: str
+    """The id of the organisation."""
     name: str
+    """The name of the organisation."""
     plan: str
+    """The plan, which sets the limits."""
 
 
 class Invitation(TypedDict):
     """An open invitation to the organisation."""
 
     createdAt: str
+    """When the invitation was made."""
     email: str
+    """The email address of the invited person."""
     expiresAt: str
+    """When the invitation stops working."""
     id: str
+    """The id of the invitation."""
     invitedBy: str
     """The email address of a member, or the label of a key."""
     role: MemberRole
+    """What the person may do after joining."""
 
 
 class InvitationSent(TypedDict):
     """The result of inviting a member."""
 
     invitation: Invitation
+    """The invitation."""
     url: str
     """The link to send. It is shown only once, works once, and only for the invited address."""
 
@@ -1574,13 +1892,16 @@ class InvitationWithdrawn(TypedDict):
     """The result of withdrawing an invitation."""
 
     id: str
+    """The id of the invitation."""
     withdrawn: bool
+    """True: the invitation no longer works."""
 
 
 class Job(TypedDict):
     """Work that is longer than a call."""
 
     createdAt: str
+    """When the job was started."""
     error: JobError | None
     """Why it failed; else null."""
     estimateSec: int | None
@@ -1588,17 +1909,22 @@ class Job(TypedDict):
     finishedAt: str | None
     """Null until it is over."""
     id: str
+    """The id of the job."""
     kind: Literal["export", "bulk", "org_export"] | str
+    """What the job does."""
     progress: JobProgress
+    """How much is done."""
     result: JobResult | None
     """Null until it is over, and after the result has expired."""
     state: JobState | str
+    """How far the job is."""
 
 
 class JobCompletedData(TypedDict):
     """The data of the event job.completed."""
 
     job: Job
+    """The job."""
 
 
 class JobError(TypedDict):
@@ -1607,12 +1933,14 @@ class JobError(TypedDict):
     code: str
     """The code of a problem, from GET /problems."""
     detail: str
+    """An explanation for people."""
 
 
 class JobFailedData(TypedDict):
     """The data of the event job.failed."""
 
     job: Job
+    """The job."""
 
 
 class JobItem(TypedDict):
@@ -1624,16 +1952,28 @@ class JobItem(TypedDict):
     """The arguments of the call, as an object."""
 
 
+class JobPage(TypedDict):
+    """Jobs of the organisation."""
+
+    jobs: list[Job]
+    """Newest first."""
+    nextCursor: str | None
+    """Null on the last page."""
+
+
 class JobProgress(TypedDict):
     """How far a job is. It never goes back."""
 
     accountsDone: int
+    """The accounts that are done."""
     accountsTotal: int
+    """The accounts to do."""
     failed: int
     """How many items failed."""
     items: int
     """The lines of the result so far."""
     percent: int
+    """The part that is done, in percent."""
 
 
 class JobResult(TypedDict):
@@ -1642,15 +1982,7 @@ class JobResult(TypedDict):
     expiresAt: str
     """When the result is deleted."""
     url: str
-
-
-class Jobs(TypedDict):
-    """Jobs of the organisation."""
-
-    jobs: list[Job]
-    """Newest first."""
-    nextCursor: str | None
-    """Null on the last page."""
+    """The operation that returns the result."""
 
 
 class Key(TypedDict):
@@ -1661,6 +1993,7 @@ class Key(TypedDict):
     allowedIps: NotRequired[list[str]]
     """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
     createdAt: str
+    """When the key was created."""
     createdBy: NotRequired[str]
     """The person who created it, directly or with another key, as GET /v1/org/members lists them. Absent for a key of
     the operators.
@@ -1668,12 +2001,15 @@ class Key(TypedDict):
     current: bool
     """True for the key that makes this call."""
     expiresAt: NotRequired[str]
+    """When the key stops working; null if it does not expire."""
     hint: str
     """The first characters of the key, to recognise it."""
     id: str
+    """The id of the key."""
     inheritedMethods: NotRequired[list[list[str]]]
     """The lists of the keys from which this key was created. They apply as well."""
     label: str
+    """The name of the key."""
     lastUsedAt: str | None
     """Time of its last call, accurate to two minutes; null if it was never used."""
     methods: NotRequired[list[str]]
@@ -1681,7 +2017,9 @@ class Key(TypedDict):
     replacedBy: NotRequired[str]
     """The key that replaced it in a rotation. Absent if none did."""
     revokedAt: NotRequired[str]
+    """When the key was revoked; null if it was not."""
     scopes: list[str]
+    """What the key may do."""
 
 
 class KeyCreatedData(TypedDict):
@@ -1690,15 +2028,20 @@ class KeyCreatedData(TypedDict):
     by: EventActor
     """Who created it."""
     id: str
+    """The id of the key."""
     label: str
+    """The name of the key."""
     scopes: NotRequired[list[str]]
+    """What the key may do."""
 
 
 class KeyLeakedData(TypedDict):
     """The data of the event key.leaked."""
 
     id: str
+    """The id of the key."""
     label: str
+    """The name of the key."""
     source: str
     """The kind of the place, such as content, commit or pull_request_comment. The set may grow."""
     url: str
@@ -1709,13 +2052,16 @@ class KeyList(TypedDict):
     """The organisation's keys."""
 
     keys: list[Key]
+    """The keys, the oldest first."""
 
 
 class KeyRevoked(TypedDict):
     """The result of revoking a key."""
 
     id: str
+    """The id of the key."""
     revoked: bool
+    """True: the key no longer works."""
 
 
 class KeyRevokedData(TypedDict):
@@ -1724,43 +2070,33 @@ class KeyRevokedData(TypedDict):
     by: EventActor
     """Who revoked it."""
     id: str
+    """The id of the key."""
     label: str
-
-
-Kind = TypedDict(
-    "Kind",
-    {
-        "class": 'Literal["durable", "ephemeral"]',
-        "name": "str",
-        # The platforms that have it; empty for an event of the service itself, which accounts of all platforms have.
-        "platforms": "list[str]",
-        "summary": "str",
-    },
-)
-"""A kind of event."""
-
-
-class Kinds(TypedDict):
-    """The kinds of events."""
-
-    kinds: list[Kind]
+    """The name of the key."""
 
 
 class Label(TypedDict):
     """A category of posts on the profile."""
 
     id: str
+    """Its id."""
     name: str
+    """The name."""
     postsCount: int
+    """The number of posts."""
     createdAt: str
+    """When it was created."""
 
 
 class LabelPage(TypedDict):
     """A page of Label items."""
 
     items: list[Label]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class LikedResult(TypedDict):
@@ -1773,49 +2109,77 @@ class Limits(TypedDict):
     """The limits of the plan."""
 
     accountReadPerMinute: int
+    """Reads a minute of one account."""
     accountWritePerMinute: int
+    """Writes a minute of one account."""
     callsPerMinute: int
+    """Requests a minute of all keys together."""
     callsPerMonth: int
+    """Requests a month of all keys together."""
     connectAttemptsPerHour: int
+    """Connect attempts an hour."""
     deliveryRetentionDays: int
+    """Days for which deliveries are kept."""
     eventRetentionDays: int
+    """Days for which events are kept."""
     features: list[str]
+    """What the plan includes."""
     maxAccounts: int
+    """Connected accounts."""
     maxKeys: int
+    """API keys that are not revoked."""
     maxRequestBytes: int
+    """The largest body of a request, in bytes."""
     maxResponseBytes: int
+    """The largest body of a response, in bytes."""
     maxStreamsPerAccount: int
+    """Concurrent event streams of one account."""
     proxyCountries: list[str]
     """The egress regions that an account can have."""
     uploadMaxBytes: int
+    """The largest file to upload, in bytes."""
 
 
 class LinkClickedData(TypedDict):
-    """The data of the event linkClicked."""
+    """What happened."""
 
     linkId: str
+    """The id of the link; null if no link was used."""
     kind: str
+    """What kind it is."""
     clicks: int
+    """The number of clicks."""
 
 
 class LinkDelivery(TypedDict):
     """The recipient of a link."""
 
     email: NotRequired[str]
+    """Ignored: this service sends no email."""
 
 
 LinkStats = TypedDict(
     "LinkStats",
     {
+        # The id of the link; null if no link was used.
         "linkId": "str",
+        # What kind it is.
         "kind": "str",
+        # The name.
         "name": "str",
+        # The number of clicks.
         "clicks": "int",
+        # The number of subscribers from it.
         "subscribers": "int",
+        # The number of subscribers from it who are still subscribed.
         "activeSubscribers": "int",
+        # The earnings from it, in cents.
         "revenueCents": "int",
+        # The share of clicks that became subscriptions, from 0 to 1.
         "conversionRate": "float",
+        # The start of the period; null if it has none.
         "from": "str | None",
+        # The end of the period; null if it has none.
         "to": "str | None",
     },
 )
@@ -1826,35 +2190,50 @@ class LinkStatsPage(TypedDict):
     """A page of LinkStats items."""
 
     items: list[LinkStats]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class List(TypedDict):
     """A named set of users."""
 
     id: str
+    """Its id."""
     name: str
+    """The name."""
     kind: Literal["system", "custom"] | str
+    """What kind it is."""
     usersCount: int
+    """The number of users."""
     isPinned: bool
+    """Whether it is pinned."""
     canEdit: bool
+    """Whether the list can be changed."""
 
 
 class ListPage(TypedDict):
     """A page of List items."""
 
     items: list[List]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class ListUpdatedData(TypedDict):
-    """The data of the event listUpdated."""
+    """What happened."""
 
     list: List
+    """The list."""
     added: int | None
+    """The number of items that were added."""
     removed: int | None
+    """The number of items that were removed."""
 
 
 class ListedAccount(TypedDict):
@@ -1863,22 +2242,29 @@ class ListedAccount(TypedDict):
     activity: NotRequired[list[int]]
     """Only with activity: the same by hour, the current hour last."""
     avatarUrl: str | None
+    """The address of the profile picture; null if there is none."""
     calls24h: NotRequired[int]
     """Only with activity: calls in the last 24 hours, including the current hour."""
     createdAt: str
+    """When the account was connected for the first time."""
     credentials: Literal["session", "token", "oauth"]
     """What the account is signed in with: the session of a person, a key that the platform issued to programs, or an
     authorisation by OAuth.
     """
     displayName: str
+    """The name that the profile shows."""
     id: str
+    """The id of the account."""
     label: str
+    """Your own name for the account; may be empty."""
     lastCheckedAt: str | None
     """When the session was last probed."""
     lastSeenAt: str | None
     """When the platform last accepted the session."""
     listener: Listener
+    """The connection that receives the account's events."""
     metadata: dict[str, str]
+    """Your own metadata."""
     ofUserId: str
     """The platform's id of the creator."""
     pendingAttemptId: str | None
@@ -1890,18 +2276,23 @@ class ListedAccount(TypedDict):
     referenceId: str | None
     """The caller's own id of it."""
     rememberCredentials: bool
+    """Whether the credentials are stored, so that the account can be signed in again without the creator."""
     sandbox: bool
+    """Whether the account is on the sandbox platform."""
     sessionExpiresAt: str | None
     """Null if the platform does not say."""
     site: str | None
     """The creator's own site, on a platform where each creator has one; else null."""
     state: AccountState
+    """Whether the account works, and why not."""
     stateChangedAt: str
+    """Since when the account is in this state."""
     stateReason: str | None
     """Why it is in this state. The set may grow."""
-    userAction: str
-    """What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow."""
+    userAction: AccountUserAction | str
+    """What a person must do."""
     username: str
+    """The creator's name in the address of the profile."""
     webhook: AccountWebhook | None
     """The state of delivery to its webhook; null if it has none."""
 
@@ -1910,7 +2301,9 @@ class ListedWebhook(TypedDict):
     """A webhook in a list."""
 
     accountId: str
+    """The account of the webhook."""
     createdAt: str
+    """When the webhook was created."""
     disabledReason: WebhookDisabledReason | None
     """Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
     returned 410. failing: it failed for 72 hours. Null while it is enabled.
@@ -1920,26 +2313,34 @@ class ListedWebhook(TypedDict):
     events: NotRequired[list[str]]
     """Absent if every event is sent."""
     health: WebhookHealth
+    """How the deliveries go."""
     label: str
     """The account's label, or its name on the platform."""
     maxInFlight: int
     """The maximum number of concurrent deliveries; 1 for ordering strict."""
     ordering: Literal["strict", "none"]
+    """strict sends one event after the other; none sends several concurrently."""
     previousSecretUntil: str | None
     """Until when the previous secret also signs; null if it does not."""
     signingSecret: NotRequired[str]
     """Only in responses that set the webhook or rotate its secret. Store it."""
     signingSecretLast4: str
+    """The last four characters of the signing secret."""
     updatedAt: str
+    """When the webhook was last changed."""
     url: str
+    """The address that receives the events."""
 
 
 class Listener(TypedDict):
     """The state of the connection that receives an account's events."""
 
     lastEventAt: str | None
+    """When the last event was received; null if none was."""
     since: str | None
+    """Since when the listener is in this state; null if it has not started."""
     state: ListenerState
+    """Whether events are received."""
 
 
 ListenerGapData = TypedDict(
@@ -1949,8 +2350,11 @@ ListenerGapData = TypedDict(
         "backfilled": "bool",
         # Null if the beginning is not known.
         "from": "str | None",
+        # The number of the last event before the gap; null if it is not known.
         "fromSeq": "int | None",
+        # The end of the gap.
         "to": "str",
+        # The number of the first event after the gap; null if it is not known.
         "toSeq": "int | None",
     },
 )
@@ -1958,28 +2362,33 @@ ListenerGapData = TypedDict(
 
 
 class ListsAddUsersResult(TypedDict):
-    """The number of users that were added to a list."""
+    """The result of the method."""
 
     added: int
+    """The number of items that were added."""
     skipped: list[str]
+    """The users who were not added."""
 
 
 class ListsClearResult(TypedDict):
-    """The number of users that were removed from a list."""
+    """The result of the method."""
 
     removed: int
+    """The number of items that were removed."""
 
 
 class ListsRemoveUsersResult(TypedDict):
-    """The number of users that were removed from a list."""
+    """The result of the method."""
 
     removed: int
+    """The number of items that were removed."""
 
 
 class ListsSetForUserResult(TypedDict):
-    """The lists that contain a user."""
+    """The result of the method."""
 
     listIds: list[str]
+    """The ids of the lists."""
 
 
 class Log(TypedDict):
@@ -1996,6 +2405,7 @@ class Log(TypedDict):
     code: str | None
     """The problem's code; null if there was none."""
     dryRun: bool
+    """Whether the request only asked what would happen."""
     durationMs: float
     """Time from the arrival of the request to its response."""
     errors: list[LogField]
@@ -2011,6 +2421,7 @@ class Log(TypedDict):
     http: str
     """The HTTP method."""
     keyId: str
+    """The key that made the request; empty for the dashboard."""
     method: str
     """The SDK method, for example messages.send, or the operation of the API, for example listAccounts."""
     reason: str | None
@@ -2018,6 +2429,7 @@ class Log(TypedDict):
     replayed: bool
     """Whether the response was that of an earlier request with the same Idempotency-Key."""
     requestId: str
+    """The id of the request, which was in the header X-Request-Id."""
     resetAt: str | None
     """When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not
     reset by itself.
@@ -2027,6 +2439,7 @@ class Log(TypedDict):
     source: Literal["api", "dashboard", "cli"]
     """api: a program with a key. dashboard: a user of the dashboard. cli: our command line."""
     status: int
+    """The HTTP status."""
     upstreamCode: Any
     """The platform's own code, an integer or a string; null if it returned none."""
     upstreamMs: float | None
@@ -2054,7 +2467,7 @@ class LogField(TypedDict):
 
 
 class LogPage(TypedDict):
-    """A page of Log items."""
+    """A page of logged requests."""
 
     logs: list[Log]
     """Newest first."""
@@ -2066,176 +2479,260 @@ class MassMessage(TypedDict):
     """A message to many recipients."""
 
     id: str
+    """Its id."""
     state: MassMessageState | str
+    """The state."""
     text: str
+    """The text."""
     media: list[Media]
+    """The media files."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     includeListIds: list[str]
+    """The lists whose users get the message."""
     excludeListIds: list[str]
+    """The lists whose users do not get the message."""
     recipients: int
+    """The number of recipients."""
     sentCount: int
+    """The number of people to whom it was sent."""
     viewedCount: int
+    """The number of people who viewed it."""
     purchasedCount: int
+    """The number of people who paid for it."""
     scheduledAt: str | None
+    """When it is published; null if it is published immediately."""
     sentAt: str | None
+    """When it was sent; null if it was not sent yet."""
     createdAt: str
+    """When it was created."""
 
 
 class MassMessagePage(TypedDict):
     """A page of MassMessage items."""
 
     items: list[MassMessage]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class MassMessageSentData(TypedDict):
-    """The data of the event massMessageSent."""
+    """What happened."""
 
     massMessage: MassMessage
+    """The mass message."""
 
 
 class MassMessageStats(TypedDict):
     """The statistics of a mass message."""
 
     massMessageId: str
+    """The id of the mass message."""
     text: str
+    """The text."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     sentCount: int
+    """The number of people to whom it was sent."""
     viewedCount: int
+    """The number of people who viewed it."""
     purchasedCount: int
+    """The number of people who paid for it."""
     grossCents: int
+    """The amount before fees, in cents."""
     netCents: int
+    """The amount after fees, in cents."""
     sentAt: str | None
+    """When it was sent; null if it was not sent yet."""
 
 
 class MassMessageStatsPage(TypedDict):
     """A page of MassMessageStats items."""
 
     items: list[MassMessageStats]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class MassMessagesEstimateResult(TypedDict):
-    """The number of recipients of a mass message."""
+    """The result of the method."""
 
     recipients: int
+    """The number of recipients."""
 
 
 class Me(TypedDict):
     """The creator's own profile."""
 
     id: str
+    """Its id."""
     username: str
+    """The name in the address of the profile."""
     name: str
+    """The name."""
     email: str | None
+    """The email address; null if it is not known."""
     avatarUrl: str | None
+    """The address of the profile picture; null if there is none."""
     coverUrl: str | None
+    """The address of the cover picture; null if there is none."""
     bio: str | None
+    """The text of the profile."""
     isCreator: bool
+    """Whether the user is a creator."""
     isVerified: bool
+    """Whether the platform has verified the person."""
     createdAt: str
+    """When it was created."""
     subscribePriceCents: int
+    """The price of a month, in cents; 0 if the profile is free."""
     currency: str
+    """The currency, as an ISO 4217 code."""
     fansCount: int
+    """The number of fans."""
     postsCount: int
+    """The number of posts."""
     mediaCount: int
+    """The number of media files."""
     unread: Counts
+    """The unread counters."""
     twoFactor: MeTwoFactor
+    """The ways in which the platform can ask for a code."""
 
 
 class MeGetCapabilitiesResult(TypedDict):
-    """What the creator may do on the platform."""
+    """The result of the method."""
 
     capabilities: list[str]
+    """What the creator may do."""
 
 
 class MeGetRankingResult(TypedDict):
-    """The creator's rank among all creators."""
+    """The result of the method."""
 
     topPercentage: float
+    """The creator is among this share of all creators, in percent."""
 
 
 class MeGetStartDateResult(TypedDict):
-    """The date since which the creator is on the platform."""
+    """The result of the method."""
 
     startedAt: str
+    """When it started; null if it has not started."""
 
 
 class MeTwoFactor(TypedDict):
-    """The ways in which the platform can ask the creator for a code."""
+    """The ways in which the platform can ask for a code."""
 
     sms: bool
+    """Whether a code by SMS works."""
     app: bool
+    """Whether a code of an authenticator app works."""
     face: bool
+    """Whether a selfie works."""
 
 
 class Media(TypedDict):
     """A picture, video or audio file."""
 
     id: str
+    """Its id."""
     type: MediaType | str
+    """Which type it is."""
     state: Literal["processing", "ready", "failed"] | str
+    """The state."""
     width: int | None
+    """The width in pixels; null if it is not known."""
     height: int | None
+    """The height in pixels; null if it is not known."""
     durationSec: int | None
+    """The duration, in seconds."""
     sizeBytes: int | None
+    """The size in bytes; null if it is not known."""
     thumbUrl: str | None
+    """The address of a small picture; null if there is none."""
     folderIds: list[str]
+    """The folders that contain the file."""
     createdAt: str
+    """When it was created."""
 
 
 class MediaFailedData(TypedDict):
-    """The data of the event mediaFailed."""
+    """What happened."""
 
     media: Media
+    """The media files."""
     uploadId: str | None
+    """The id of the upload; null if there is none."""
     error: str | None
+    """Why it failed; null if it did not fail."""
 
 
 class MediaPage(TypedDict):
     """A page of Media items."""
 
     items: list[Media]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class MediaReadyData(TypedDict):
-    """The data of the event mediaReady."""
+    """What happened."""
 
     media: Media
+    """The media files."""
     uploadId: str | None
+    """The id of the upload; null if there is none."""
     error: str | None
+    """Why it failed; null if it did not fail."""
 
 
 class MediaUse(TypedDict):
     """A place where a media file is used."""
 
     kind: MediaUseKind | str
+    """What kind it is."""
     refId: str
+    """The id of what it is about; null if that is nothing."""
     usedAt: str
+    """When it was used."""
 
 
 class MediaUsePage(TypedDict):
     """A page of MediaUse items."""
 
     items: list[MediaUse]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class Member(TypedDict):
     """A member of the organisation."""
 
     email: str
+    """The email address of the member."""
     id: str
+    """The id of the member."""
     joinedAt: str
+    """When the member joined."""
     lastSeenAt: str | None
     """Accurate to the minute; null before the first visit."""
     name: str
+    """The name of the member; may be empty."""
     role: MemberRole
+    """What the member may do."""
     you: bool
     """True for the member who makes this call."""
 
@@ -2244,7 +2741,9 @@ class MemberKey(TypedDict):
     """A key that a member created."""
 
     id: str
+    """The id of the key."""
     label: str
+    """The name of the key."""
 
 
 class MemberKeysRevoked(TypedDict):
@@ -2260,108 +2759,159 @@ class MemberRemoved(TypedDict):
     """The result of removing a member."""
 
     id: str
+    """The id of the member."""
     keys: list[MemberKey]
     """Keys that the member created, directly or with other keys, and that still work."""
     removed: bool
+    """True: the member no longer belongs to the organisation."""
 
 
 class MentionData(TypedDict):
-    """The data of the event mention."""
+    """What happened."""
 
     by: User
+    """How the values are grouped."""
     kind: str
+    """What kind it is."""
     refId: str
+    """The id of what it is about; null if that is nothing."""
 
 
 class Message(TypedDict):
     """A message in a chat."""
 
     id: str
+    """Its id."""
     chatId: str
+    """The id of the chat."""
     fromUserId: str
+    """The user who sent the message."""
     toUserId: str
+    """The user to whom the message was sent."""
     text: str
+    """The text."""
     media: list[Media]
+    """The media files."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     isLocked: bool
+    """Whether the content must be paid for and was not paid for."""
     isOpened: bool
+    """Whether the recipient has opened the message."""
     isFree: bool
+    """Whether the message costs nothing."""
     isTip: bool
+    """Whether the message came with a tip."""
     tipCents: int | None
+    """The amount of the tip, in cents; null if there is none."""
     isLiked: bool
+    """Whether it is liked."""
     isPinned: bool
+    """Whether it is pinned."""
     replyToId: str | None
+    """The id of what it answers; null if it answers nothing."""
     queueId: str | None
+    """The id in the queue; null if it is not queued."""
     createdAt: str
+    """When it was created."""
     editedAt: str | None
+    """When it was last edited; null if never."""
     unsendableUntil: str | None
+    """Until when the message can be withdrawn; null if it cannot."""
 
 
 class MessageData(TypedDict):
-    """The data of the event message."""
+    """What happened."""
 
     message: Message
+    """The text that comes with it; null if there is none."""
     chatId: str
+    """The id of the chat."""
     fromUser: User
+    """The user who sent the message."""
 
 
 class MessageDeletedData(TypedDict):
-    """The data of the event messageDeleted."""
+    """What happened."""
 
     chatId: str
+    """The id of the chat."""
     messageId: str
+    """The id of the message."""
     by: str
+    """Who deleted the message."""
 
 
 class MessageLikedData(TypedDict):
-    """The data of the event messageLiked."""
+    """What happened."""
 
     chatId: str
+    """The id of the chat."""
     messageId: str
+    """The id of the message."""
     user: User
+    """The user; null if the platform names none."""
 
 
 class MessagePage(TypedDict):
     """A page of Message items."""
 
     items: list[Message]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class MessagePurchasedData(TypedDict):
-    """The data of the event messagePurchased."""
+    """What happened."""
 
     chatId: str
+    """The id of the chat."""
     messageId: str
+    """The id of the message."""
     user: User
+    """The user; null if the platform names none."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     netCents: int
+    """The amount after fees, in cents."""
     transactionId: str
+    """The id of the transaction."""
 
 
 class MessageReadData(TypedDict):
-    """The data of the event messageRead."""
+    """What happened."""
 
     chatId: str
+    """The id of the chat."""
     messageId: str
+    """The id of the message."""
     readAt: str
+    """When the message was read."""
 
 
 class MessageSentData(TypedDict):
-    """The data of the event messageSent."""
+    """What happened."""
 
     message: Message
+    """The text that comes with it; null if there is none."""
     chatId: str
+    """The id of the chat."""
     origin: MessageSentDataOrigin | str
+    """Where the message was sent from."""
 
 
 class MessageUnlikedData(TypedDict):
-    """The data of the event messageUnliked."""
+    """What happened."""
 
     chatId: str
+    """The id of the chat."""
     messageId: str
+    """The id of the message."""
     user: User
+    """The user; null if the platform names none."""
 
 
 class MethodCatalog(TypedDict):
@@ -2370,6 +2920,7 @@ class MethodCatalog(TypedDict):
     hash: str
     """Changes with any change of the catalogue."""
     methods: list[MethodInfo]
+    """The methods."""
     resources: dict[str, list[str]]
     """The names of the methods, by resource."""
     types: dict[str, Any]
@@ -2381,6 +2932,7 @@ class MethodCatalog(TypedDict):
 MethodInfo = TypedDict(
     "MethodInfo",
     {
+        # Whether it reads or changes something.
         "access": 'Literal["read", "write"]',
         # JSON Schema 2020-12 of the arguments.
         "args": "Any",
@@ -2392,6 +2944,7 @@ MethodInfo = TypedDict(
         "credentials": "list[str]",
         # The version that will remove it; null if it is not deprecated.
         "deprecated": "str | None",
+        # What it does.
         "description": "str",
         # Whether it deletes something or cannot be undone.
         "destructive": "bool",
@@ -2403,16 +2956,21 @@ MethodInfo = TypedDict(
         "http": "list[str]",
         # Whether it is safe to repeat.
         "idempotent": "bool",
+        # The name, such as send.
         "method": "str",
+        # Whether the result is a page of a list.
         "paginated": "bool",
         # The arguments in the order of the positional form.
         "positional": "list[str]",
+        # The resource, such as messages.
         "resource": "str",
         # JSON Schema 2020-12 of the result.
         "result": "Any",
         # Whether it touches money or legal data.
         "sensitive": "bool",
+        # The version of the catalogue that added it.
         "since": "str",
+        # After how many milliseconds a call ends without a result.
         "timeoutMs": "int",
     },
 )
@@ -2427,16 +2985,21 @@ class MintedKey(TypedDict):
     allowedIps: NotRequired[list[str]]
     """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
     createdAt: str
+    """When the key was created."""
     expiresAt: NotRequired[str]
+    """When the key stops working; null if it does not expire."""
     id: str
+    """The id of the key."""
     inheritedMethods: NotRequired[list[list[str]]]
     """The lists of the keys from which this key was created. They apply as well."""
     key: str
     """The key itself. It is shown only once; store it now."""
     label: str
+    """The name of the key."""
     methods: NotRequired[list[str]]
     """Patterns of the SDK methods that the key may call. Absent if it may call all."""
     scopes: list[str]
+    """What the key may do."""
 
 
 class MutedResult(TypedDict):
@@ -2449,69 +3012,103 @@ class Notification(TypedDict):
     """A notification from the platform."""
 
     id: str
+    """Its id."""
     type: str
+    """Which type it is."""
     text: str
+    """The text."""
     user: User | None
+    """The user; null if the platform names none."""
     refKind: str | None
+    """The kind of what it is about; null if that is nothing."""
     refId: str | None
+    """The id of what it is about; null if that is nothing."""
     isRead: bool
+    """Whether the notification was read."""
     createdAt: str
+    """When it was created."""
 
 
 class NotificationData(TypedDict):
-    """The data of the event notification."""
+    """What happened."""
 
     notification: Notification
+    """The notification."""
 
 
 class NotificationPage(TypedDict):
     """A page of Notification items."""
 
     items: list[Notification]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class NotificationPreferences(TypedDict):
     """The creator's notification settings on the platform."""
 
     tips: bool
+    """Whether tips cause a notification."""
     subscriptions: bool
+    """Whether subscriptions cause a notification."""
     likes: bool
+    """Whether likes cause a notification."""
     comments: bool
+    """Whether comments cause a notification."""
     purchases: bool
+    """Whether purchases cause a notification."""
     mentions: bool
+    """Whether mentions cause a notification."""
     promotions: bool
+    """Whether promotions cause a notification."""
     system: bool
+    """Whether the platform's own news cause a notification."""
     email: bool
+    """Whether notifications are also sent by email."""
     push: bool
+    """Whether notifications are also sent to the creator's devices."""
 
 
 class NotificationsMarkAllReadResult(TypedDict):
-    """The number of notifications that were marked as read."""
+    """The result of the method."""
 
     read: int
+    """The number of items that were marked."""
 
 
 class NotificationsMarkReadResult(TypedDict):
-    """The number of notifications that were marked as read."""
+    """The result of the method."""
 
     read: int
+    """The number of items that were marked."""
 
 
 class NotificationsSetPreferencesPreferences(TypedDict):
-    """The notification settings to change; others stay as they are."""
+    """What causes a notification."""
 
     tips: NotRequired[bool]
+    """Whether tips cause a notification."""
     subscriptions: NotRequired[bool]
+    """Whether subscriptions cause a notification."""
     likes: NotRequired[bool]
+    """Whether likes cause a notification."""
     comments: NotRequired[bool]
+    """Whether comments cause a notification."""
     purchases: NotRequired[bool]
+    """Whether purchases cause a notification."""
     mentions: NotRequired[bool]
+    """Whether mentions cause a notification."""
     promotions: NotRequired[bool]
+    """Whether promotions cause a notification."""
     system: NotRequired[bool]
+    """Whether the platform's own news cause a notification."""
     email: NotRequired[bool]
+    """Whether notifications are also sent by email."""
     push: NotRequired[bool]
+    """Whether notifications are also sent to the creator's devices."""
 
 
 class OkResult(TypedDict):
@@ -2521,15 +3118,18 @@ class OkResult(TypedDict):
 
 
 class OnlineData(TypedDict):
-    """The data of the event online."""
+    """What happened."""
 
     userId: str
+    """The id of the user."""
     online: bool
+    """Whether the user is online."""
     lastSeenAt: str | None
+    """When the person was last online; null if that is not known."""
 
 
 class OrgEventPage(TypedDict):
-    """A page of OrgEvent items."""
+    """A page of events of the organisation."""
 
     events: list[Event]
     """Oldest first; with latest, newest first."""
@@ -2551,78 +3151,108 @@ class OrgReceipt(TypedDict):
 
 
 class PayoutFailedData(TypedDict):
-    """The data of the event payoutFailed."""
+    """What happened."""
 
     payout: PayoutRequest
+    """The payout."""
     reason: str | None
+    """Why; null if there is no reason."""
 
 
 class PayoutMethod(TypedDict):
     """A method by which the creator is paid."""
 
     id: str
+    """Its id."""
     kind: str
+    """What kind it is."""
     label: str
+    """The name that is shown."""
     currency: str
+    """The currency, as an ISO 4217 code."""
     isDefault: bool
+    """Whether payouts go to this method."""
 
 
 class PayoutMethodPage(TypedDict):
     """A page of PayoutMethod items."""
 
     items: list[PayoutMethod]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class PayoutPaidData(TypedDict):
-    """The data of the event payoutPaid."""
+    """What happened."""
 
     payout: PayoutRequest
+    """The payout."""
     reason: str | None
+    """Why; null if there is no reason."""
 
 
 class PayoutRequest(TypedDict):
     """A payout."""
 
     id: str
+    """Its id."""
     amountCents: int
+    """The amount, in cents."""
     status: PayoutsListStatus | str
+    """The status."""
     method: str
+    """How the payout is made."""
     requestedAt: str
+    """When it was requested."""
     paidAt: str | None
+    """When the payout was made; null if it was not made yet."""
 
 
 class PayoutRequestPage(TypedDict):
     """A page of PayoutRequest items."""
 
     items: list[PayoutRequest]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class PayoutRequestedData(TypedDict):
-    """The data of the event payoutRequested."""
+    """What happened."""
 
     payout: PayoutRequest
+    """The payout."""
     reason: str | None
+    """Why; null if there is no reason."""
 
 
 class PayoutSchedule(TypedDict):
     """The schedule of automatic payouts."""
 
     frequency: str
+    """How often payouts are made."""
     nextPayoutAt: str | None
+    """When the next payout is made; null if none is planned."""
     minPayoutCents: int
+    """The smallest amount of a payout, in cents."""
     method: str
+    """How the payout is made."""
 
 
 class PayoutsGetEligibilityResult(TypedDict):
-    """Whether the creator can request a payout, and why not."""
+    """The result of the method."""
 
     eligible: bool
+    """Whether a payout can be requested."""
     minCents: int
+    """The smallest amount of a payout, in cents."""
     reasons: list[str]
+    """Why no payout can be requested; empty if one can."""
 
 
 class Persona(TypedDict):
@@ -2637,6 +3267,7 @@ class Persona(TypedDict):
     login: str
     """A login of the persona. Adding + and any text after the persona makes another creator."""
     persona: str
+    """The name of the persona, which starts the email address."""
 
 
 class PersonaList(TypedDict):
@@ -2651,6 +3282,7 @@ class PersonaList(TypedDict):
     password: str
     """A password that works. Any password works except bad and an empty one."""
     personas: list[Persona]
+    """The personas."""
 
 
 class PinnedResult(TypedDict):
@@ -2663,6 +3295,7 @@ class Platform(TypedDict):
     """A creator platform."""
 
     environment: Literal["sandbox", "live"]
+    """The environment whose accounts are on it."""
     eventSource: Literal["socket", "poll"] | None
     """How events are received: socket, immediately; poll, within seconds to minutes. Null for a platform without
     events.
@@ -2674,11 +3307,13 @@ class Platform(TypedDict):
     homeUrl: str | None
     """The platform's own page; null if there is none."""
     id: str
+    """The id of the platform."""
     logo: str | None
     """A mark of the platform as a data: URL of an SVG; null if there is none."""
     methods: int
     """The number of methods in the catalogue."""
     name: str
+    """The name to show to people."""
     regions: list[str]
     """The regions that an account can have."""
     resources: int
@@ -2691,246 +3326,356 @@ class Platform(TypedDict):
     """The version of the catalogue."""
 
 
-class PlatformSession(TypedDict):
-    """A device that is signed in to the platform."""
-
-    id: str
-    device: str
-    userAgent: str
-    region: str
-    createdAt: str
-    lastSeenAt: str
-    expiresAt: str
-    isCurrent: bool
-
-
-class PlatformSessionPage(TypedDict):
-    """A page of PlatformSession items."""
-
-    items: list[PlatformSession]
-    nextCursor: str | None
-    hasMore: bool
-
-
-class Platforms(TypedDict):
+class PlatformList(TypedDict):
     """The creator platforms of an environment."""
 
     platforms: list[Platform]
     """The default platform first."""
 
 
+class PlatformSession(TypedDict):
+    """A device that is signed in to the platform."""
+
+    id: str
+    """Its id."""
+    device: str
+    """The kind of device."""
+    userAgent: str
+    """The User-Agent of the browser."""
+    region: str
+    """Where the session is used."""
+    createdAt: str
+    """When it was created."""
+    lastSeenAt: str
+    """When the session was last used."""
+    expiresAt: str
+    """When it expires; null if it does not expire."""
+    isCurrent: bool
+    """Whether this is the session of the connection."""
+
+
+class PlatformSessionPage(TypedDict):
+    """A page of PlatformSession items."""
+
+    items: list[PlatformSession]
+    """The items of the page."""
+    nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
+    hasMore: bool
+    """Whether there are more items."""
+
+
 class Poll(TypedDict):
     """A poll on a post."""
 
     question: str | None
+    """The question of the poll."""
     options: list[PollOption]
+    """The options of the poll."""
     votes: int
+    """The number of votes."""
     votedOptionId: str | None
+    """The option that the creator voted for; null if none."""
     endsAt: str | None
+    """When it ends; null if it does not end."""
 
 
 class PollOption(TypedDict):
     """An option of a poll."""
 
     id: str
+    """Its id."""
     text: str
+    """The text."""
     votes: int
+    """The number of votes."""
 
 
 class Post(TypedDict):
     """A post on the feed."""
 
     id: str
+    """Its id."""
     authorId: str
+    """The user who wrote it."""
     text: str
+    """The text."""
     media: list[Media]
+    """The media files."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     isLocked: bool
+    """Whether the content must be paid for and was not paid for."""
     isPinned: bool
+    """Whether it is pinned."""
     isArchived: bool
+    """Whether the post is archived."""
     labels: list[PostLabel]
+    """The labels of the post."""
     poll: Poll | None
+    """The poll of the post; null if it has none."""
     fundraising: Fundraising | None
+    """The goal of a fundraising post; null if it is none."""
     likes: int
+    """The number of likes."""
     comments: int
+    """The number of comments."""
     tipsCents: int
+    """The amount of the tips, in cents."""
     scheduledAt: str | None
+    """When it is published; null if it is published immediately."""
     publishedAt: str | None
+    """When it was published; null if it was not published yet."""
     expiresAt: str | None
+    """When it expires; null if it does not expire."""
     createdAt: str
+    """When it was created."""
 
 
 class PostCommentedData(TypedDict):
-    """The data of the event postCommented."""
+    """What happened."""
 
     postId: str
+    """The id of the post."""
     comment: Comment
+    """The comment."""
 
 
 class PostDay(TypedDict):
     """A day with posts."""
 
     date: str
+    """The day."""
     purchases: int
+    """The number of purchases."""
     tipsCents: int
+    """The amount of the tips, in cents."""
     grossCents: int
+    """The amount before fees, in cents."""
     netCents: int
+    """The amount after fees, in cents."""
 
 
 class PostDeletedData(TypedDict):
-    """The data of the event postDeleted."""
+    """What happened."""
 
     postId: str
+    """The id of the post."""
     changes: list[str] | None
+    """The names of the members that changed."""
 
 
 class PostExpiredData(TypedDict):
-    """The data of the event postExpired."""
+    """What happened."""
 
     postId: str
+    """The id of the post."""
     changes: list[str] | None
+    """The names of the members that changed."""
 
 
 class PostFundraisingUpdatedData(TypedDict):
-    """The data of the event postFundraisingUpdated."""
+    """What happened."""
 
     postId: str
+    """The id of the post."""
     targetCents: int
+    """The goal, in cents."""
     progressCents: int
+    """The amount that was raised so far, in cents."""
 
 
 class PostLabel(TypedDict):
     """A category of a post."""
 
     id: str
+    """Its id."""
     name: str
+    """The name."""
 
 
 class PostLikedData(TypedDict):
-    """The data of the event postLiked."""
+    """What happened."""
 
     postId: str
+    """The id of the post."""
     user: User
+    """The user; null if the platform names none."""
 
 
 class PostPage(TypedDict):
     """A page of Post items."""
 
     items: list[Post]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class PostPublishedData(TypedDict):
-    """The data of the event postPublished."""
+    """What happened."""
 
     post: Post
+    """The post."""
 
 
 class PostPurchasedData(TypedDict):
-    """The data of the event postPurchased."""
+    """What happened."""
 
     postId: str
+    """The id of the post."""
     user: User
+    """The user; null if the platform names none."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     netCents: int
+    """The amount after fees, in cents."""
     transactionId: str
+    """The id of the transaction."""
 
 
 class PostStats(TypedDict):
     """The statistics of a post."""
 
     postId: str
+    """The id of the post."""
     text: str
+    """The text."""
     publishedAt: str | None
+    """When it was published; null if it was not published yet."""
     views: int
+    """The number of views."""
     likes: int
+    """The number of likes."""
     comments: int
+    """The number of comments."""
     purchases: int
+    """The number of purchases."""
     purchasesCents: int
+    """The amount that was paid for it, in cents."""
     tips: int
+    """The number of tips."""
     tipsCents: int
+    """The amount of the tips, in cents."""
     grossCents: int
+    """The amount before fees, in cents."""
     netCents: int
+    """The amount after fees, in cents."""
     days: list[PostDay]
+    """The figures of each day."""
 
 
 class PostStatsPage(TypedDict):
     """A page of PostStats items."""
 
     items: list[PostStats]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class PostUpdatedData(TypedDict):
-    """The data of the event postUpdated."""
+    """What happened."""
 
     postId: str
+    """The id of the post."""
     changes: list[PostUpdatedDataChanges | str] | None
+    """The names of the members that changed."""
 
 
 class PostsCreateFundraising(TypedDict):
-    """The fundraising goal of a new post."""
+    """The goal of a fundraising post; null if it is none."""
 
     title: NotRequired[str]
+    """The title; null if there is none."""
     targetCents: int
+    """The goal, in cents."""
 
 
 class PostsCreatePoll(TypedDict):
-    """A poll for a new post."""
+    """The poll of the post; null if it has none."""
 
     question: NotRequired[str]
+    """The question of the poll."""
     options: list[str]
+    """The options of the poll."""
     endsAt: NotRequired[str]
+    """When it ends; null if it does not end."""
 
 
 class ProfileUpdatedData(TypedDict):
-    """The data of the event profileUpdated."""
+    """What happened."""
 
     changes: list[ProfileUpdatedDataChanges | str]
+    """The names of the members that changed."""
 
 
 class Promotion(TypedDict):
     """A discount for a limited time."""
 
     id: str
+    """Its id."""
     audience: str
+    """Whom it is for."""
     kind: str
+    """What kind it is."""
     percent: int | None
+    """The discount in percent."""
     trialDays: int | None
+    """The number of free days; null if there are none."""
     maxClaims: int | None
+    """How often it can be claimed; null if there is no limit."""
     claims: int
+    """How often it was claimed."""
     message: str | None
+    """The text that comes with it; null if there is none."""
     startsAt: str
+    """When it starts."""
     endsAt: str | None
+    """When it ends; null if it does not end."""
     state: Literal["active", "ended"] | str
+    """The state."""
 
 
 class PromotionPage(TypedDict):
     """A page of Promotion items."""
 
     items: list[Promotion]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class Purchase(TypedDict):
     """Something that a fan has bought."""
 
     user: User
+    """The user; null if the platform names none."""
     kind: str
+    """What kind it is."""
     refId: str
+    """The id of what it is about; null if that is nothing."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     purchasedAt: str
+    """When it was paid for."""
 
 
 class PurchasePage(TypedDict):
     """A page of Purchase items."""
 
     items: list[Purchase]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class PurgeReceipt(TypedDict):
@@ -2944,35 +3689,47 @@ class PurgeReceipt(TypedDict):
 
 
 class QueueFailedData(TypedDict):
-    """The data of the event queueFailed."""
+    """What happened."""
 
     item: QueueItem
+    """The item of the queue."""
     error: str | None
+    """Why it failed; null if it did not fail."""
 
 
 class QueueItem(TypedDict):
     """A scheduled item."""
 
     id: str
+    """Its id."""
     kind: QueueItemKind | str
+    """What kind it is."""
     refId: str
+    """The id of what it is about; null if that is nothing."""
     scheduledAt: str
+    """When it is published; null if it is published immediately."""
     state: str
+    """The state."""
 
 
 class QueueItemPage(TypedDict):
     """A page of QueueItem items."""
 
     items: list[QueueItem]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class QueuePublishedData(TypedDict):
-    """The data of the event queuePublished."""
+    """What happened."""
 
     item: QueueItem
+    """The item of the queue."""
     error: str | None
+    """Why it failed; null if it did not fail."""
 
 
 class RateLimits(TypedDict):
@@ -2980,7 +3737,7 @@ class RateLimits(TypedDict):
 
     account: NotRequired[AccountWindows]
     """The limits of the account in accountId."""
-    accountDefaults: AccountDefaults
+    accountDefaults: AccountRateDefaults
     """The limits of each connected account."""
     connectAttempts: UsageWindow
     """Connect attempts per hour."""
@@ -3000,7 +3757,9 @@ class ReceiptKey(TypedDict):
     """A key that verifies receipts."""
 
     algorithm: Literal["Ed25519"]
+    """The algorithm of the signatures: Ed25519."""
     createdAt: str
+    """When the key was created."""
     id: str
     """The keyId of receipts that were signed with it."""
     publicKey: str
@@ -3011,25 +3770,35 @@ class ReceiptKeyList(TypedDict):
     """The keys that verify receipts."""
 
     keys: list[ReceiptKey]
+    """The keys."""
 
 
 class Referral(TypedDict):
     """A creator who was referred by this one."""
 
     id: str
+    """Its id."""
     transactionId: str
+    """The id of the transaction."""
     amountCents: int
+    """The amount, in cents."""
     netCents: int
+    """The amount after fees, in cents."""
     user: User | None
+    """The user; null if the platform names none."""
     createdAt: str
+    """When it was created."""
 
 
 class ReferralPage(TypedDict):
     """A page of Referral items."""
 
     items: list[Referral]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class Region(TypedDict):
@@ -3038,34 +3807,48 @@ class Region(TypedDict):
     latencyMs: float | None
     """The time that the last connection through the region took to open, in milliseconds; null if unknown."""
     ok: bool
+    """Whether its proxy works."""
     region: str
+    """The region."""
 
 
 class ReleaseForm(TypedDict):
     """The consent of a person who appears in media."""
 
     id: str
+    """Its id."""
     name: str
+    """The name."""
     email: str | None
+    """The email address."""
     status: str
+    """The status."""
     user: User | None
+    """The user; null if the platform names none."""
     createdAt: str
+    """When it was created."""
     expiresAt: str | None
+    """When it expires; null if it does not expire."""
 
 
 class ReleaseFormPage(TypedDict):
     """A page of ReleaseForm items."""
 
     items: list[ReleaseForm]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class ReleaseFormsCreateInviteResult(TypedDict):
-    """A link by which a person gives consent."""
+    """The result of the method."""
 
     url: str
+    """The address."""
     expiresAt: str
+    """When it expires; null if it does not expire."""
 
 
 class RemovedResult(TypedDict):
@@ -3080,6 +3863,7 @@ class ReplacedKey(TypedDict):
     endsAt: str
     """When it stops working."""
     id: str
+    """The id of the key."""
 
 
 Replay = TypedDict(
@@ -3109,12 +3893,16 @@ class RestrictedResult(TypedDict):
 
 
 class ResubscribedData(TypedDict):
-    """The data of the event resubscribed."""
+    """What happened."""
 
     user: User
+    """The user; null if the platform names none."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     lapsedDays: int
+    """The number of days without a subscription."""
     expiresAt: str | None
+    """When it expires; null if it does not expire."""
 
 
 class RevokedResult(TypedDict):
@@ -3131,36 +3919,63 @@ class RotatedKey(TypedDict):
     allowedIps: NotRequired[list[str]]
     """The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere."""
     createdAt: str
+    """When the key was created."""
     expiresAt: NotRequired[str]
+    """When the key stops working; absent if it does not expire."""
     id: str
+    """The id of the key."""
     inheritedMethods: NotRequired[list[list[str]]]
     """The lists of the keys from which this key was created. They apply as well."""
     key: str
     """The key itself. It is shown only once; store it now."""
     label: str
+    """The name of the key."""
     methods: NotRequired[list[str]]
     """Patterns of the SDK methods that the key may call. Absent if it may call all."""
     replaces: ReplacedKey
+    """The key that it replaces."""
     scopes: list[str]
+    """What the key may do."""
 
 
 class SandboxAccepted(TypedDict):
     """The confirmation that the sandbox accepted the request."""
 
     accepted: bool
+    """True: the events follow."""
 
 
 class SandboxCode(TypedDict):
     """A code and its effect on the sandbox."""
 
     code: str
+    """The code to enter."""
     effect: str
+    """What happens then."""
+
+
+class SandboxEventData(TypedDict):
+    """The fields to set in an event that is fired on the sandbox."""
+
+    amountCents: NotRequired[int]
+    """The amount of the tip or purchase, in cents."""
+    count: NotRequired[int]
+    """How many there are."""
+    reason: NotRequired[str]
+    """Why something failed."""
+    refId: NotRequired[str]
+    """The id of the message, post, stream or link that the event is about."""
+    text: NotRequired[str]
+    """The text of the message or comment."""
+    userId: NotRequired[str]
+    """The fan's id on the platform. Default: one of the creator's fans."""
 
 
 class SandboxFault(TypedDict):
     """A fault that was injected on the sandbox."""
 
     accepted: bool
+    """True: the fault is set."""
     until: str | None
     """When the fault ends at the latest; null if it lasts until it was applied."""
 
@@ -3176,8 +3991,11 @@ class SandboxGenerator(TypedDict):
     """A generator of sandbox events."""
 
     perSecond: float
+    """Events a second."""
     running: bool
+    """Whether events are being generated."""
     until: str
+    """When it stops."""
 
 
 class SandboxGeneratorStopped(TypedDict):
@@ -3195,7 +4013,9 @@ class SandboxSession(TypedDict):
     curl: str
     """For POST /v1/connect/curl: the same session as a command, as Chrome copies it."""
     headers: dict[str, str]
+    """The headers that belong to the session."""
     userAgent: str
+    """The User-Agent of the browser."""
 
 
 class SentRequest(TypedDict):
@@ -3204,7 +4024,9 @@ class SentRequest(TypedDict):
     body: str | None
     """Null if the event is no longer stored."""
     headers: dict[str, str]
+    """The headers of the request, without its signatures."""
     method: str
+    """The method of the request."""
     url: str
     """The endpoint's current URL."""
 
@@ -3215,14 +4037,18 @@ class Series(TypedDict):
     unit: str
     """cents, subscribers or visitors"""
     points: list[SeriesPoint]
+    """The values of the chart."""
     total: int
+    """The total."""
 
 
 class SeriesPoint(TypedDict):
     """A point of a series."""
 
     at: str
+    """The start of the interval that the value belongs to."""
     value: int
+    """The value."""
 
 
 class ServiceStatus(TypedDict):
@@ -3242,40 +4068,55 @@ class Settings(TypedDict):
     """The creator's settings on the platform."""
 
     username: str
+    """The name in the address of the profile."""
     displayName: str
+    """The name that the profile shows."""
     email: str
+    """The email address."""
     bio: str | None
+    """The text of the profile."""
     location: str | None
+    """The place that the profile shows; null if there is none."""
     websiteUrl: str | None
+    """The address of the person's own website; null if there is none."""
     subscribePriceCents: int
+    """The price of a month, in cents; 0 if the profile is free."""
     currency: str
+    """The currency, as an ISO 4217 code."""
     welcomeMessageEnabled: bool
+    """Whether new fans get a welcome message."""
     blockedCountries: list[str]
+    """The countries from which the profile cannot be seen, as ISO 3166 codes."""
     payoutFrequency: str
+    """How often payouts are made."""
 
 
 class SettingsChangedData(TypedDict):
-    """The data of the event settingsChanged."""
+    """What happened."""
 
     changes: list[SettingsChangedDataChanges | str]
+    """The names of the members that changed."""
 
 
 class SettingsCheckUsernameResult(TypedDict):
-    """Whether a user name is available."""
+    """The result of the method."""
 
     available: bool
+    """Whether the name is free."""
 
 
 class SettingsGetBlockedCountriesResult(TypedDict):
-    """The countries in which the creator is hidden."""
+    """The result of the method."""
 
     countries: list[str]
+    """The countries, as ISO 3166 codes."""
 
 
 class SettingsSetBlockedCountriesResult(TypedDict):
-    """The countries in which the creator is hidden."""
+    """The result of the method."""
 
     countries: list[str]
+    """The countries, as ISO 3166 codes."""
 
 
 class SharedResult(TypedDict):
@@ -3307,36 +4148,53 @@ class SignatureDetail(TypedDict):
     code: str
     """For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added."""
     message: str
+    """An explanation for people."""
 
 
 class SocialLink(TypedDict):
     """A link to the creator on another site."""
 
     id: str
+    """Its id."""
     label: str
+    """The name that is shown."""
     url: str
+    """The address."""
     createdAt: str
+    """When it was created."""
 
 
 class SocialLinkPage(TypedDict):
     """A page of SocialLink items."""
 
     items: list[SocialLink]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 Statement = TypedDict(
     "Statement",
     {
+        # The start of the period; null if it has none.
         "from": "str",
+        # The end of the period; null if it has none.
         "to": "str",
+        # The currency, as an ISO 4217 code.
         "currency": "str",
+        # The balance at the start of the period, in cents.
         "openingCents": "int",
+        # The lines of the statement.
         "lines": "list[StatementLine]",
+        # The amount before fees, in cents.
         "grossCents": "int",
+        # The platform's fees, in cents.
         "feesCents": "int",
+        # The amount after fees, in cents.
         "netCents": "int",
+        # The amount that was paid out, in cents.
         "payoutsCents": "int",
         # opening + gross - fees - payouts
         "closingCents": "int",
@@ -3351,38 +4209,60 @@ class StatementLine(TypedDict):
     """The earnings from one source."""
 
     type: str
+    """Which type it is."""
     count: int
+    """The number of them."""
     grossCents: int
+    """The amount before fees, in cents."""
     feeCents: int
+    """The platform's fee, in cents."""
     netCents: int
+    """The amount after fees, in cents."""
 
 
 class StatisticsCountriesResult(TypedDict):
-    """The visitors and fans by country."""
+    """The result of the method."""
 
     items: list[CountryStats]
+    """The countries, those with the most earnings first."""
 
 
 StatsOverview = TypedDict(
     "StatsOverview",
     {
+        # The start of the period; null if it has none.
         "from": "str",
+        # The end of the period; null if it has none.
         "to": "str",
+        # The currency, as an ISO 4217 code.
         "currency": "str",
+        # The amount before fees, in cents.
         "grossCents": "int",
+        # The amount after fees, in cents.
         "netCents": "int",
+        # The amount of the tips, in cents.
         "tipsCents": "int",
+        # The number of transactions.
         "transactions": "int",
+        # The number of people who paid for something.
         "spenders": "int",
+        # The number of new subscribers.
         "newSubscribers": "int",
+        # The number of subscriptions that were renewed.
         "renewedSubscribers": "int",
+        # The number of subscriptions that ended.
         "lostSubscribers": "int",
         # at the end of the period
         "activeSubscribers": "int",
+        # The number of visitors.
         "visitors": "int",
+        # The number of posts.
         "posts": "int",
+        # The number of mass messages.
         "massMessages": "int",
+        # The number of stories.
         "stories": "int",
+        # The number of streams.
         "streams": "int",
     },
 )
@@ -3399,242 +4279,339 @@ class Story(TypedDict):
     """A story, which expires after 24 hours."""
 
     id: str
+    """Its id."""
     media: list[Media]
+    """The media files."""
     text: str | None
+    """The text."""
     views: int
+    """The number of views."""
     likes: int
+    """The number of likes."""
     tipsCents: int
+    """The amount of the tips, in cents."""
     createdAt: str
+    """When it was created."""
     expiresAt: str
+    """When it expires; null if it does not expire."""
 
 
 class StoryExpiredData(TypedDict):
-    """The data of the event storyExpired."""
+    """What happened."""
 
     storyId: str
+    """The id of the story."""
 
 
 class StoryPage(TypedDict):
     """A page of Story items."""
 
     items: list[Story]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class StoryPublishedData(TypedDict):
-    """The data of the event storyPublished."""
+    """What happened."""
 
     story: Story
+    """The story."""
 
 
 class StoryStats(TypedDict):
     """The statistics of a story."""
 
     storyId: str
+    """The id of the story."""
     views: int
+    """The number of views."""
     likes: int
+    """The number of likes."""
     tips: int
+    """The number of tips."""
     tipsCents: int
+    """The amount of the tips, in cents."""
     netCents: int
+    """The amount after fees, in cents."""
     createdAt: str
+    """When it was created."""
 
 
 class StoryStatsPage(TypedDict):
     """A page of StoryStats items."""
 
     items: list[StoryStats]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class StoryViewedData(TypedDict):
-    """The data of the event storyViewed."""
+    """What happened."""
 
     storyId: str
+    """The id of the story."""
     views: int
+    """The number of views."""
 
 
 class StoryViewer(TypedDict):
     """A viewer of a story."""
 
     user: User
+    """The user; null if the platform names none."""
     viewedAt: str
+    """When the story was viewed."""
     isLiked: bool
+    """Whether it is liked."""
 
 
 class StoryViewerPage(TypedDict):
     """A page of StoryViewer items."""
 
     items: list[StoryViewer]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class Stream(TypedDict):
     """A live stream."""
 
     id: str
+    """Its id."""
     title: str
+    """The title; null if there is none."""
     state: StreamState | str
+    """The state."""
     startsAt: str
+    """When it starts."""
     startedAt: str | None
+    """When it started; null if it has not started."""
     endedAt: str | None
+    """When it ended; null if it has not ended."""
     viewers: int
+    """The number of viewers."""
     likes: int
+    """The number of likes."""
     tipsCents: int
+    """The amount of the tips, in cents."""
     tipGoalCents: int | None
+    """The amount of tips to reach, in cents; null if there is no goal."""
 
 
 class StreamCommentData(TypedDict):
-    """The data of the event streamComment."""
+    """What happened."""
 
     streamId: str
+    """The id of the stream."""
     comment: Comment
+    """The comment."""
 
 
 class StreamData(TypedDict):
-    """The data of the event stream."""
+    """What happened."""
 
     stream: Stream
+    """The stream."""
 
 
 class StreamLikedData(TypedDict):
-    """The data of the event streamLiked."""
+    """What happened."""
 
     streamId: str
+    """The id of the stream."""
     likes: int
+    """The number of likes."""
 
 
 class StreamPage(TypedDict):
     """A page of Stream items."""
 
     items: list[Stream]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class StreamStartedData(TypedDict):
-    """The data of the event streamStarted."""
+    """What happened."""
 
     stream: Stream
+    """The stream."""
 
 
 class StreamStats(TypedDict):
     """The statistics of a live stream."""
 
     streamId: str
+    """The id of the stream."""
     title: str
+    """The title; null if there is none."""
     viewers: int
+    """The number of viewers."""
     peakViewers: int
+    """The largest number of viewers at one time."""
     likes: int
+    """The number of likes."""
     comments: int
+    """The number of comments."""
     tips: int
+    """The number of tips."""
     tipsCents: int
+    """The amount of the tips, in cents."""
     netCents: int
+    """The amount after fees, in cents."""
     durationSec: int
+    """The duration, in seconds."""
     startsAt: str
+    """When it starts."""
 
 
 class StreamStatsPage(TypedDict):
     """A page of StreamStats items."""
 
     items: list[StreamStats]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class StreamStoppedData(TypedDict):
-    """The data of the event streamStopped."""
+    """What happened."""
 
     stream: Stream
+    """The stream."""
 
 
 class StreamUpdatedData(TypedDict):
-    """The data of the event streamUpdated."""
+    """What happened."""
 
     stream: Stream
+    """The stream."""
 
 
 class StreamViewersData(TypedDict):
-    """The data of the event streamViewers."""
+    """What happened."""
 
     streamId: str
+    """The id of the stream."""
     viewers: int
+    """The number of viewers."""
     joined: User | None
+    """The users who joined."""
     left: User | None
+    """The users who left."""
 
 
 class SubscribedData(TypedDict):
-    """The data of the event subscribed."""
+    """What happened."""
 
     user: User
+    """The user; null if the platform names none."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     kind: SubscribedDataKind | str
+    """What kind it is."""
     months: int
+    """The number of months."""
     expiresAt: str | None
+    """When it expires; null if it does not expire."""
     source: SubscribedDataSource
+    """Where the fan came from."""
 
 
 class SubscribedDataSource(TypedDict):
-    """Where a fan came from."""
+    """Where the fan came from."""
 
     kind: str
+    """What kind it is."""
     linkId: str | None
+    """The id of the link; null if no link was used."""
 
 
 class SubscriptionExpiredData(TypedDict):
-    """The data of the event subscriptionExpired."""
+    """What happened."""
 
     user: User
+    """The user; null if the platform names none."""
     expiredAt: str
+    """When the subscription expired."""
     totalSpentCents: int
+    """The amount that the fan paid in total, in cents."""
 
 
 class SubscriptionPeriod(TypedDict):
     """A period for which a fan subscribed."""
 
     startedAt: str
+    """When it started; null if it has not started."""
     endedAt: str | None
+    """When it ended; null if it has not ended."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     kind: SubscribedDataKind | str
+    """What kind it is."""
     months: int
+    """The number of months."""
 
 
 class SubscriptionPeriodPage(TypedDict):
     """A page of SubscriptionPeriod items."""
 
     items: list[SubscriptionPeriod]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class SubscriptionRenewedData(TypedDict):
-    """The data of the event subscriptionRenewed."""
+    """What happened."""
 
     user: User
+    """The user; null if the platform names none."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
     expiresAt: str | None
+    """When it expires; null if it does not expire."""
     renewals: int
+    """How often the subscription was renewed."""
 
 
 class SupportAccess(TypedDict):
     """An operator's request for access to the organisation or, once it is granted, the access."""
 
     endedAt: str | None
+    """When it was revoked; null if it was not."""
     endedBy: str | None
     """Who declined, revoked or replaced it."""
     expiresAt: str
     """When the request expires or, once it is granted, the access."""
     grantedAt: str | None
+    """When an owner granted it; null if it was not granted."""
     grantedBy: str | None
     """The email address of the owner who granted it."""
     id: str
+    """The id of the request or grant."""
     operator: str
     """The operator of the service who asks, by email address."""
     reason: str
     """The operator's reason."""
     requestedAt: str
+    """When access was requested or granted."""
     state: SupportAccessState
     """ended: declined, revoked, or replaced by another request of the operator."""
 
@@ -3650,10 +4627,15 @@ class TaxStatus(TypedDict):
     """The state of the creator's tax documents."""
 
     status: str
+    """The status."""
     form: str
+    """The tax form."""
     country: str
+    """The country, as an ISO 3166 code."""
     withholdingPercent: int
+    """The share that is withheld for taxes, in percent."""
     submittedAt: str | None
+    """When the form was submitted; null if it was not."""
 
 
 class Team(TypedDict):
@@ -3669,137 +4651,202 @@ class TestData(TypedDict):
     """The data of the event test."""
 
     message: str
+    """A greeting."""
     requestId: str
     """The request that asked for the test."""
 
 
 class TipsData(TypedDict):
-    """The data of the event tips."""
+    """What happened."""
 
     id: str
+    """Its id."""
     user: User
+    """The user; null if the platform names none."""
     amountCents: int
+    """The amount, in cents."""
     netCents: int
+    """The amount after fees, in cents."""
     message: str
+    """The text that comes with it; null if there is none."""
     target: TipsDataTarget
+    """What the tip was for."""
 
 
 class TipsDataTarget(TypedDict):
-    """What was tipped."""
+    """What the tip was for."""
 
     kind: str
+    """What kind it is."""
     id: str
+    """Its id."""
 
 
 class ToastData(TypedDict):
-    """The data of the event toast."""
+    """What happened."""
 
     id: str
+    """Its id."""
     title: str
+    """The title; null if there is none."""
     text: str
+    """The text."""
 
 
 class TrackingLink(TypedDict):
     """A link that counts its visitors."""
 
     id: str
+    """Its id."""
     name: str
+    """The name."""
     url: str
+    """The address."""
     code: str
+    """The code at the end of the link."""
     tags: list[str]
+    """The creator's own words for it."""
     clicks: int
+    """The number of clicks."""
     subscribers: int
+    """The number of subscribers from it."""
     revenueCents: int
+    """The earnings from it, in cents."""
     createdAt: str
+    """When it was created."""
     endedAt: str | None
+    """When it ended; null if it has not ended."""
 
 
 class TrackingLinkPage(TypedDict):
     """A page of TrackingLink items."""
 
     items: list[TrackingLink]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class Transaction(TypedDict):
     """A transaction of the creator's earnings."""
 
     id: str
+    """Its id."""
     type: str
+    """Which type it is."""
     status: str
+    """The status."""
     grossCents: int
+    """The amount before fees, in cents."""
     feeCents: int
+    """The platform's fee, in cents."""
     netCents: int
+    """The amount after fees, in cents."""
     currency: str
+    """The currency, as an ISO 4217 code."""
     user: User | None
+    """The user; null if the platform names none."""
     refId: str | None
+    """The id of what it is about; null if that is nothing."""
     createdAt: str
+    """When it was created."""
 
 
 class TransactionData(TypedDict):
-    """The data of the event transaction."""
+    """What happened."""
 
     transaction: Transaction
+    """The transaction."""
 
 
 class TransactionPage(TypedDict):
     """A page of Transaction items."""
 
     items: list[Transaction]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class TrialClaimedData(TypedDict):
-    """The data of the event trialClaimed."""
+    """What happened."""
 
     user: User
+    """The user; null if the platform names none."""
     linkId: str | None
+    """The id of the link; null if no link was used."""
     promotionId: str | None
+    """The id of the promotion; null if there is none."""
     days: int
+    """The number of days."""
     expiresAt: str
+    """When it expires; null if it does not expire."""
 
 
 class TrialLink(TypedDict):
     """A link to a free trial."""
 
     id: str
+    """Its id."""
     name: str
+    """The name."""
     url: str
+    """The address."""
     code: str
+    """The code at the end of the link."""
     tags: list[str]
+    """The creator's own words for it."""
     clicks: int
+    """The number of clicks."""
     subscribers: int
+    """The number of subscribers from it."""
     revenueCents: int
+    """The earnings from it, in cents."""
     createdAt: str
+    """When it was created."""
     endedAt: str | None
+    """When it ended; null if it has not ended."""
     durationDays: int
+    """The number of free days."""
     maxClaims: int | None
+    """How often it can be claimed; null if there is no limit."""
     claims: int
+    """How often it was claimed."""
     expiresAt: str | None
+    """When it expires; null if it does not expire."""
 
 
 class TrialLinkPage(TypedDict):
     """A page of TrialLink items."""
 
     items: list[TrialLink]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class TypingData(TypedDict):
-    """The data of the event typing."""
+    """What happened."""
 
     chatId: str
+    """The id of the chat."""
     userId: str
+    """The id of the user."""
 
 
 class UnknownData(TypedDict):
-    """The data of the event unknown."""
+    """What happened."""
 
     name: str
+    """The platform's own name of the event."""
     raw: Any
+    """The event as the platform sent it."""
 
 
 class UnsentResult(TypedDict):
@@ -3812,19 +4859,28 @@ class Upload(TypedDict):
     """A file that is being uploaded to the platform."""
 
     id: str
+    """Its id."""
     state: UploadState | str
+    """The state."""
     partSize: int
+    """The size of each part, in bytes."""
     parts: list[UploadPart]
+    """The parts of the file."""
     mediaId: str | None
+    """The id of the media file; null if there is none."""
     error: str | None
+    """Why it failed; null if it did not fail."""
 
 
 class UploadPart(TypedDict):
     """A part of an upload that has arrived."""
 
     number: int
+    """The number of the part, from 1."""
     size: int
+    """The size in bytes."""
     etag: str
+    """The platform's tag of the part."""
 
 
 class UploadedPart(TypedDict):
@@ -3833,28 +4889,36 @@ class UploadedPart(TypedDict):
     etag: str
     """The platform's tag of the part, an argument of uploads.complete."""
     number: int
+    """The number of the part, from 1."""
 
 
 class UploadsCheckResult(TypedDict):
-    """Whether the platform already has a file."""
+    """The result of the method."""
 
     exists: bool
+    """Whether the file was uploaded before."""
     mediaId: str | None
+    """The id of the media file; null if there is none."""
 
 
 class UploadsCompletePart(TypedDict):
     """An uploaded part."""
 
     number: int
+    """The number of the part, from 1."""
     etag: NotRequired[str]
+    """The platform's tag of the part."""
 
 
 class UploadsGetPartUrlResult(TypedDict):
-    """The URL to upload a part to."""
+    """The result of the method."""
 
     url: str
+    """The address."""
     headers: dict[str, Any]
+    """The headers to send with the part."""
     expiresAt: str
+    """When it expires; null if it does not expire."""
 
 
 class UrlCount(TypedDict):
@@ -3872,7 +4936,9 @@ class Usage(TypedDict):
     """The limits and their usage."""
 
     rateLimits: RateLimits
+    """What is left of every limit."""
     usage: UsagePeriod
+    """What was used in the period."""
 
 
 class UsageFigures(TypedDict):
@@ -3907,6 +4973,7 @@ class UsageFigures(TypedDict):
     milliseconds.
     """
     succeeded: int
+    """Calls that ended with success."""
 
 
 class UsagePeriod(TypedDict):
@@ -3917,6 +4984,7 @@ class UsagePeriod(TypedDict):
     byResource: dict[str, int]
     """SDK calls by resource."""
     calls: CallUsage
+    """The calls of the month."""
     connect: AttemptUsage
     """Connect attempts, without automatic sign-ins."""
     egressBytes: dict[str, int]
@@ -3924,7 +4992,9 @@ class UsagePeriod(TypedDict):
     events: EventUsage
     """Events stored, streamed and delivered."""
     periodEnd: str
+    """The end of the month."""
     periodStart: str
+    """The start of the month."""
 
 
 class UsagePoint(TypedDict):
@@ -3961,6 +5031,7 @@ class UsagePoint(TypedDict):
     milliseconds.
     """
     succeeded: int
+    """Calls that ended with success."""
 
 
 class UsageSeries(TypedDict):
@@ -3993,11 +5064,13 @@ class UsageThresholdData(TypedDict):
     """The data of the event usage.threshold."""
 
     limit: int
-    metric: str
-    """The limit: calls_per_month. The set may grow."""
+    """The calls that the plan includes."""
+    metric: Literal["calls_per_month"] | str
+    """The limit."""
     percent: int
     """The threshold that was reached."""
     used: int
+    """The calls that were used."""
 
 
 class UsageWindow(TypedDict):
@@ -4006,6 +5079,7 @@ class UsageWindow(TypedDict):
     limit: int
     """-1 means unlimited."""
     remaining: int
+    """What is left until the window ends."""
     reset: int
     """When the full limit is available again, in Unix seconds."""
 
@@ -4014,80 +5088,110 @@ class User(TypedDict):
     """A user of the platform, as the creator sees them."""
 
     id: str
+    """Its id."""
     username: str
+    """The name in the address of the profile."""
     name: str
+    """The name."""
     avatarUrl: str | None
+    """The address of the profile picture; null if there is none."""
     isCreator: bool
+    """Whether the user is a creator."""
     isVerified: bool
+    """Whether the platform has verified the person."""
     lastSeenAt: str | None
+    """When the person was last online; null if that is not known."""
     isBlocked: bool
+    """Whether the creator has blocked the user."""
     isRestricted: bool
+    """Whether the creator has restricted the user."""
     listIds: list[str]
+    """The ids of the lists."""
 
 
 class UserPage(TypedDict):
     """A page of User items."""
 
     items: list[User]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class VaultDeleteResult(TypedDict):
-    """The media that was deleted."""
+    """The result of the method."""
 
     deleted: list[str]
+    """Whether it was deleted."""
 
 
 class VaultFolder(TypedDict):
     """A folder of the media library."""
 
     id: str
+    """Its id."""
     name: str
+    """The name."""
     counts: VaultFolderCounts
+    """The number of media files of each type."""
     isSystem: bool
+    """Whether the platform made the folder."""
 
 
 class VaultFolderCounts(TypedDict):
-    """The number of media files in a folder."""
+    """The number of media files of each type."""
 
     photo: int
+    """The number of pictures."""
     video: int
+    """The number of videos."""
     audio: int
+    """The number of audio files."""
     gif: int
+    """The number of animated pictures."""
 
 
 class VaultFolderPage(TypedDict):
     """A page of VaultFolder items."""
 
     items: list[VaultFolder]
+    """The items of the page."""
     nextCursor: str | None
+    """Send it as cursor to get the next page; null on the last page."""
     hasMore: bool
+    """Whether there are more items."""
 
 
 class VaultFoldersAddMediaResult(TypedDict):
-    """The number of media files that were added to a folder."""
+    """The result of the method."""
 
     added: int
+    """The number of items that were added."""
 
 
 class VaultFoldersRemoveMediaResult(TypedDict):
-    """The number of media files that were removed from a folder."""
+    """The result of the method."""
 
     removed: int
+    """The number of items that were removed."""
 
 
 class VaultGetDownloadUrlResult(TypedDict):
-    """The URL from which a media file can be downloaded."""
+    """The result of the method."""
 
     url: str
+    """The address."""
     expiresAt: str
+    """When it expires; null if it does not expire."""
 
 
 class Webhook(TypedDict):
     """The webhook that receives an account's events."""
 
     createdAt: str
+    """When the webhook was created."""
     disabledReason: WebhookDisabledReason | None
     """Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
     returned 410. failing: it failed for 72 hours. Null while it is enabled.
@@ -4097,16 +5201,21 @@ class Webhook(TypedDict):
     events: NotRequired[list[str]]
     """Absent if every event is sent."""
     health: WebhookHealth
+    """How the deliveries go."""
     maxInFlight: int
     """The maximum number of concurrent deliveries; 1 for ordering strict."""
     ordering: Literal["strict", "none"]
+    """strict sends one event after the other; none sends several concurrently."""
     previousSecretUntil: str | None
     """Until when the previous secret also signs; null if it does not."""
     signingSecret: NotRequired[str]
     """Only in responses that set the webhook or rotate its secret. Store it."""
     signingSecretLast4: str
+    """The last four characters of the signing secret."""
     updatedAt: str
+    """When the webhook was last changed."""
     url: str
+    """The address that receives the events."""
 
 
 class WebhookCounts(TypedDict):
@@ -4115,19 +5224,24 @@ class WebhookCounts(TypedDict):
     attention: int
     """Webhooks that are failing, disabled or lagging."""
     disabled: int
+    """Webhooks that were switched off because they failed for too long."""
     failing: int
+    """Webhooks whose deliveries fail."""
     healthy: int
+    """Webhooks whose deliveries succeed."""
     lagging: int
     """Healthy webhooks that are behind their events."""
     none: int
     """Accounts without a webhook."""
     paused: int
+    """Webhooks that are paused."""
 
 
 class WebhookDeleted(TypedDict):
     """The result of deleting a webhook."""
 
     deleted: bool
+    """True: the webhook was deleted."""
     id: str
     """The account's id."""
 
@@ -4140,7 +5254,9 @@ class WebhookDisabledData(TypedDict):
     failingSinceSec: int
     """How long deliveries failed."""
     reason: str
+    """Why the webhook was disabled."""
     url: str
+    """The address that received the events."""
 
 
 class WebhookEndpoint(TypedDict):
@@ -4149,7 +5265,9 @@ class WebhookEndpoint(TypedDict):
     accountIds: list[str] | None
     """Null if events of every account are sent."""
     createdAt: str
+    """When the endpoint was created."""
     description: str
+    """A note for people."""
     disabledReason: Literal["paused", "gone", "failing"] | None
     """Why nothing is sent. paused: its owner disabled it. gone: its receiver returned 410. failing: it failed for 72
     hours. Null while it is enabled.
@@ -4159,8 +5277,13 @@ class WebhookEndpoint(TypedDict):
     events: list[str] | None
     """Null if every event is sent."""
     health: WebhookEndpointHealth
+    """How delivery goes."""
     id: str
+    """The id of the endpoint."""
     ordering: Literal["account", "none"]
+    """account: the events of an account are delivered one after the other. none: all events are delivered
+    independently.
+    """
     platforms: list[str] | None
     """Null if events of every platform are sent."""
     previousSecretUntil: str | None
@@ -4170,14 +5293,18 @@ class WebhookEndpoint(TypedDict):
     signingSecret: NotRequired[str]
     """Only in responses that create the endpoint or rotate its secret. Store it."""
     signingSecretLast4: str
+    """The last characters of the signing secret, to recognise it."""
     updatedAt: str
+    """When the endpoint was last changed."""
     url: str
+    """The address to which events are sent."""
 
 
 class WebhookEndpointDeleted(TypedDict):
     """The result of deleting an endpoint."""
 
     deleted: bool
+    """True: nothing is sent to it any more."""
     id: str
     """The endpoint's id."""
 
@@ -4190,14 +5317,17 @@ class WebhookEndpointHealth(TypedDict):
     backlog: int
     """How many events wait. Events of accounts that keep up are counted up to 10,000."""
     failingSince: str | None
+    """Since when the endpoint fails; null while it works."""
     lagSec: int
     """The age of the oldest event that waits, in seconds; 0 if there is none."""
     lastDeliveryAt: str | None
+    """When the last attempt ended; null if nothing was sent yet."""
     lastError: str | None
     """Why the last attempt got no response; null if it got one."""
     lastStatus: int | None
     """The status of the last response; 0 if there was none, null if nothing was sent yet."""
     lastSuccessAt: str | None
+    """When an attempt was last accepted; null if none was."""
     nextAttemptAt: str | None
     """When the endpoint is tried next; null while it works."""
     state: WebhookHealthState
@@ -4221,23 +5351,27 @@ class WebhookHealth(TypedDict):
     cursor: str
     """The last event that was processed."""
     failingSince: str | None
+    """Since when deliveries fail; null if they do not fail."""
     lagSec: int
     """The age of the oldest event in the backlog, in seconds; 0 if there is none."""
     laneState: WebhookHealthLaneState
     """live is up to date; lagging and draining deliver a backlog; backoff waits for the next attempt."""
     lastDeliveryAt: str | None
+    """When a delivery was last attempted; null if never."""
     lastError: str | None
     """Why the last attempt got no response; null if it got one."""
     lastStatus: int | None
     """The status of the last response; 0 if there was none, null if nothing was sent yet."""
     lastSuccessAt: str | None
+    """When a delivery last succeeded; null if never."""
     nextAttemptAt: str | None
     """The time of the next retry; null unless one is scheduled."""
     state: WebhookHealthState
+    """How the deliveries go."""
 
 
 class WebhookPage(TypedDict):
-    """A page of Webhook items."""
+    """A page of webhooks."""
 
     counts: WebhookCounts
     """The number of webhooks in each state. The filter does not apply to it."""
@@ -4259,7 +5393,9 @@ class WebhookRecoveredData(TypedDict):
     failingSinceSec: int
     """How long deliveries failed."""
     reason: str
+    """Why the deliveries had failed."""
     url: str
+    """The address that receives the events."""
 
 
 class WebhookTest(TypedDict):
@@ -4268,6 +5404,7 @@ class WebhookTest(TypedDict):
     delivered: bool
     """Whether the response had a 2xx status."""
     durationMs: int
+    """How long the receiver took, in milliseconds."""
     responseSnippet: str
     """The first 512 bytes of the response."""
     status: int
@@ -4278,9 +5415,13 @@ class WelcomeMessage(TypedDict):
     """The message that new fans receive."""
 
     enabled: bool
+    """Whether it is switched on."""
     text: str
+    """The text."""
     media: list[Media]
+    """The media files."""
     priceCents: int
+    """The price, in cents; 0 if it costs nothing."""
 
 
 __all__ = [
@@ -4289,13 +5430,13 @@ __all__ = [
     "AccountChallengeRequiredData",
     "AccountChoice",
     "AccountConnectedData",
-    "AccountDefaults",
     "AccountDegradedData",
     "AccountDisconnected",
     "AccountDisconnectedData",
     "AccountPage",
     "AccountPausedData",
     "AccountPausedDataTo",
+    "AccountRateDefaults",
     "AccountReauthenticatingData",
     "AccountReconnectRequiredData",
     "AccountReconnectedData",
@@ -4306,11 +5447,13 @@ __all__ = [
     "AccountState",
     "AccountUpdatedData",
     "AccountUsage",
+    "AccountUserAction",
     "AccountWebhook",
     "AccountWindows",
     "AccountsListState",
     "Attempt",
     "AttemptFailure",
+    "AttemptKind",
     "AttemptPage",
     "AttemptState",
     "AttemptUsage",
@@ -4346,7 +5489,6 @@ __all__ = [
     "ConnectFlowList",
     "ConnectFunnel",
     "ConnectFunnelMethod",
-    "ConnectListAttemptsKind",
     "ConnectPage",
     "ConnectSession",
     "ConnectSessionFinishedData",
@@ -4376,6 +5518,8 @@ __all__ = [
     "ErrorGroup",
     "ErrorGroupList",
     "EventActor",
+    "EventKindInfo",
+    "EventKindList",
     "EventMeta",
     "EventPage",
     "EventToken",
@@ -4392,7 +5536,6 @@ __all__ = [
     "FansListTopBy",
     "FansSetCustomNameResult",
     "FansSetNoteResult",
-    "FireData",
     "Following",
     "FollowingPage",
     "FollowingResult",
@@ -4414,18 +5557,16 @@ __all__ = [
     "JobError",
     "JobFailedData",
     "JobItem",
+    "JobPage",
     "JobProgress",
     "JobResult",
     "JobState",
-    "Jobs",
     "Key",
     "KeyCreatedData",
     "KeyLeakedData",
     "KeyList",
     "KeyRevoked",
     "KeyRevokedData",
-    "Kind",
-    "Kinds",
     "Label",
     "LabelPage",
     "LikedResult",
@@ -4519,9 +5660,9 @@ __all__ = [
     "PersonaList",
     "PinnedResult",
     "Platform",
+    "PlatformList",
     "PlatformSession",
     "PlatformSessionPage",
-    "Platforms",
     "Poll",
     "PollOption",
     "Post",
@@ -4578,6 +5719,7 @@ __all__ = [
     "SandboxActDo",
     "SandboxAdvanceAttemptTo",
     "SandboxCode",
+    "SandboxEventData",
     "SandboxFault",
     "SandboxFaultsCleared",
     "SandboxGenerator",

@@ -105,6 +105,26 @@ func (o *Object[T]) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// MarshalJSON writes the members in their order.
+func (o Object[T]) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for i, m := range o {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		name, err := json.Marshal(m.Name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(m.Value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(append(out, name...), ':'), value...)
+	}
+	return append(out, '}'), nil
+}
+
 // Get returns a member.
 func (o Object[T]) Get(name string) (value T, ok bool) {
 	for _, m := range o {

@@ -14,14 +14,14 @@ type Transition struct {
 	To   string `json:"to" extensible:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused,disconnected" doc:"The state after; the same as from if the state did not change."`
 	// Reason is nil if there is none.
 	Reason     *string `json:"reason" doc:"Why the account is in this state. The set may grow."`
-	UserAction string  `json:"userAction" doc:"What a person must do. The set may grow."`
+	UserAction string  `json:"userAction" extensible:"none,wait,solve_challenge,reconnect,open_native,resume,upgrade" doc:"What a person must do."`
 }
 
 // Actor is who caused an event.
 type Actor struct {
-	_     struct{} `doc:"Who caused an event."`
-	Kind  string   `json:"kind" doc:"key, operator, system, creator or member. The set may grow."`
-	ID    string   `json:"id"`
+	_     struct{} `schema:"EventActor" doc:"Who caused an event."`
+	Kind  string   `json:"kind" extensible:"key,operator,system,creator,member" doc:"What kind of caller it was."`
+	ID    string   `json:"id" doc:"The id of the key, person or operator; may be empty."`
 	Label string   `json:"label" doc:"The name of the key or person; may be empty."`
 }
 
@@ -33,22 +33,22 @@ type UpstreamError struct {
 
 // Test is the event that the test of a webhook sends.
 type Test struct {
-	Message   string     `json:"message"`
+	Message   string     `json:"message" doc:"A greeting."`
 	RequestID id.Request `json:"requestId" doc:"The request that asked for the test."`
 }
 
 // AccountConnected reports that an account works for the first time.
 type AccountConnected struct {
 	Transition
-	Account     Account `json:"account"`
+	Account     Account `json:"account" doc:"The account."`
 	AttemptID   *string `json:"attemptId" doc:"The attempt that connected it."`
-	AttemptKind string  `json:"kind" doc:"How it was connected: credentials, mobile_app, cookie, curl, token, oauth or reauth."`
+	AttemptKind string  `json:"kind" extensible:"credentials,mobile_app,cookie,curl,token,oauth,reauth" doc:"How it was connected."`
 }
 
 // AccountReconnected reports that an account works again after a new sign-in.
 type AccountReconnected struct {
 	Transition
-	Account    Account `json:"account"`
+	Account    Account `json:"account" doc:"The account."`
 	AttemptID  *string `json:"attemptId" doc:"The attempt that reconnected it."`
 	DownForSec int     `json:"downForSec" doc:"How long it did not work."`
 }
@@ -81,18 +81,18 @@ type AccountReconnectRequired struct {
 // AccountChallengeRequired reports that a sign-in with remembered credentials waits for a person.
 type AccountChallengeRequired struct {
 	Transition
-	AttemptID id.Attempt `json:"attemptId"`
+	AttemptID id.Attempt `json:"attemptId" doc:"The attempt that waits for an answer."`
 	State     string     `json:"state" doc:"The state of the attempt."`
 	Channel   *string    `json:"otp_channel" doc:"How the creator is asked: sms, app, email, face or mobile."`
-	EmailMask *string    `json:"email_mask"`
-	PhoneMask *string    `json:"phone_mask"`
+	EmailMask *string    `json:"email_mask" doc:"The email address to which a code was sent, mostly hidden; null if none was."`
+	PhoneMask *string    `json:"phone_mask" doc:"The phone number to which a code was sent, mostly hidden; null if none was."`
 	ExpiresAt *string    `json:"expires_at" format:"date-time" doc:"When the challenge ends."`
 }
 
 // AccountSessionExpiring warns that the session of an account ends soon.
 type AccountSessionExpiring struct {
 	Transition
-	SessionExpiresAt stamp.Time `json:"sessionExpiresAt"`
+	SessionExpiresAt stamp.Time `json:"sessionExpiresAt" doc:"When the session ends."`
 	DaysLeft         int        `json:"daysLeft" doc:"Rounded up."`
 }
 
@@ -123,7 +123,7 @@ type AccountUpdated struct {
 // AccountDisconnected is the last event of an account.
 type AccountDisconnected struct {
 	Transition
-	ID       id.Account `json:"id"`
+	ID       id.Account `json:"id" doc:"The id of the account."`
 	OfUserID string     `json:"ofUserId" doc:"The platform's id of the creator."`
 	By       Actor      `json:"by" doc:"Who disconnected it."`
 	PurgedAt stamp.Time `json:"purgedAt" doc:"When its session, credentials and data were destroyed."`
@@ -131,10 +131,10 @@ type AccountDisconnected struct {
 
 // ListenerGap reports a period in which events may be missing.
 type ListenerGap struct {
-	FromSeq    *int64      `json:"fromSeq"`
-	ToSeq      *int64      `json:"toSeq"`
+	FromSeq    *int64      `json:"fromSeq" doc:"The number of the last event before the gap; null if it is not known."`
+	ToSeq      *int64      `json:"toSeq" doc:"The number of the first event after the gap; null if it is not known."`
 	From       *stamp.Time `json:"from" doc:"Null if the beginning is not known."`
-	To         stamp.Time  `json:"to"`
+	To         stamp.Time  `json:"to" doc:"The end of the gap."`
 	Backfilled bool        `json:"backfilled" doc:"Whether the missing events were fetched later."`
 }
 
@@ -146,9 +146,9 @@ type ConnectAttemptCompleted struct{ Attempt }
 
 // ConnectSessionFinished reports the end of a hosted session.
 type ConnectSessionFinished struct {
-	SessionID   id.Session   `json:"sessionId"`
-	Status      string       `json:"status" enum:"success,exited,expired"`
-	Attempts    []id.Attempt `json:"attempts"`
+	SessionID   id.Session   `json:"sessionId" doc:"The id of the session."`
+	Status      string       `json:"status" enum:"success,exited,expired" doc:"How the session ended."`
+	Attempts    []id.Attempt `json:"attempts" doc:"The attempts of the session."`
 	AccountID   id.Account   `json:"accountId,omitempty" doc:"The account that was connected."`
 	ReferenceID string       `json:"referenceId,omitempty" doc:"Your own identifier."`
 }
@@ -156,48 +156,48 @@ type ConnectSessionFinished struct {
 // WebhookDisabled reports that no more events are sent to a webhook.
 type WebhookDisabled struct {
 	EndpointID      id.Endpoint `json:"endpointId,omitempty" doc:"The endpoint; absent for the webhook of an account."`
-	URL             string      `json:"url"`
-	Reason          string      `json:"reason"`
+	URL             string      `json:"url" doc:"The address that received the events."`
+	Reason          string      `json:"reason" doc:"Why the webhook was disabled."`
 	FailingSinceSec int         `json:"failingSinceSec" doc:"How long deliveries failed."`
 }
 
 // WebhookRecovered reports that deliveries to a webhook succeed again.
 type WebhookRecovered struct {
 	EndpointID      id.Endpoint `json:"endpointId,omitempty" doc:"The endpoint; absent for the webhook of an account."`
-	URL             string      `json:"url"`
-	Reason          string      `json:"reason"`
+	URL             string      `json:"url" doc:"The address that receives the events."`
+	Reason          string      `json:"reason" doc:"Why the deliveries had failed."`
 	FailingSinceSec int         `json:"failingSinceSec" doc:"How long deliveries failed."`
 }
 
 // KeyCreated reports a new API key.
 type KeyCreated struct {
-	ID     id.Key   `json:"id"`
-	Label  string   `json:"label"`
-	Scopes []string `json:"scopes,omitempty"`
+	ID     id.Key   `json:"id" doc:"The id of the key."`
+	Label  string   `json:"label" doc:"The name of the key."`
+	Scopes []string `json:"scopes,omitempty" doc:"What the key may do."`
 	By     Actor    `json:"by" doc:"Who created it."`
 }
 
 // KeyRevoked reports that an API key no longer works.
 type KeyRevoked struct {
-	ID    id.Key `json:"id"`
-	Label string `json:"label"`
+	ID    id.Key `json:"id" doc:"The id of the key."`
+	Label string `json:"label" doc:"The name of the key."`
 	By    Actor  `json:"by" doc:"Who revoked it."`
 }
 
 // KeyLeaked reports that an API key was published. The service has revoked it.
 type KeyLeaked struct {
-	ID     id.Key `json:"id"`
-	Label  string `json:"label"`
+	ID     id.Key `json:"id" doc:"The id of the key."`
+	Label  string `json:"label" doc:"The name of the key."`
 	URL    string `json:"url" doc:"Where the key was found; empty if it is not known."`
 	Source string `json:"source" doc:"The kind of the place, such as content, commit or pull_request_comment. The set may grow."`
 }
 
 // UsageThreshold reports that an organisation has used a large part of a limit.
 type UsageThreshold struct {
-	Metric  string `json:"metric" doc:"The limit: calls_per_month. The set may grow."`
+	Metric  string `json:"metric" extensible:"calls_per_month" doc:"The limit."`
 	Percent int    `json:"percent" doc:"The threshold that was reached."`
-	Limit   int64  `json:"limit"`
-	Used    int64  `json:"used"`
+	Limit   int64  `json:"limit" doc:"The calls that the plan includes."`
+	Used    int64  `json:"used" doc:"The calls that were used."`
 }
 
 // The kinds.

@@ -1,5 +1,5 @@
-// Package effect tells a request which events it caused. Whoever serves a request puts a recorder into its context, and
-// whoever writes an event in a transaction notes it there. It owns neither.
+// Package effect tells a request which events it caused. The server puts a recorder into the context of a request, and the
+// package that writes an event in a transaction notes it there. It owns neither.
 package effect
 
 import (

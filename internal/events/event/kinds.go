@@ -1,9 +1,11 @@
 package event
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/apimodel"
 	"github.com/stagedoor/stagedoor/internal/base/contract"
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -14,17 +16,25 @@ type Kind struct {
 	Name    string
 	Class   catalog.Class
 	Summary string
+	// Since is the version of the API, or of the platform's manifest, that has it first.
+	Since string
+	// Data is the JSON Schema of the data of a platform's event; nil for an event of the service, which the OpenAPI document
+	// describes.
+	Data json.RawMessage
 	// Org means that the event concerns no account and is only in the org's stream.
 	Org bool
 	// Platforms lists the platforms that have the kind; nil for an event of the service itself.
 	Platforms []string
 }
 
+// firstVersion is the version of the API that has all kinds of the service.
+const firstVersion = "1.0.0"
+
 // ownKinds returns the kinds of events that the service itself causes.
 func ownKinds() []Kind {
 	list := make([]Kind, len(contract.Events))
 	for i, d := range contract.Events {
-		list[i] = Kind{Name: d.Kind, Class: catalog.Durable, Summary: d.Summary, Org: d.Scope == contract.PerOrg}
+		list[i] = Kind{Name: d.Kind, Class: catalog.Durable, Summary: d.Summary, Since: firstVersion, Org: d.Scope == contract.PerOrg}
 	}
 	return list
 }
@@ -45,9 +55,12 @@ type kindSet struct {
 func NewKinds(catalogs ...*catalog.Catalog) *Kinds {
 	k := &Kinds{by: map[environment.Environment]kindSet{}}
 	for _, c := range catalogs {
-		all := k.by[c.Environment]
+		all, types := k.by[c.Environment], map[string]json.RawMessage{}
+		for _, t := range c.Types() {
+			types[t.Name] = t.Schema
+		}
 		for _, e := range c.Events() {
-			all.list = addKind(all.list, Kind{Name: e.Kind, Class: e.Class, Summary: e.Summary, Platforms: []string{c.ID}})
+			all.list = addKind(all.list, Kind{Name: e.Kind, Class: e.Class, Summary: e.Summary, Since: c.Version, Data: apimodel.Bundle(e.Schema(), "#/types/", types), Platforms: []string{c.ID}})
 		}
 		k.by[c.Environment] = all
 	}

@@ -7,11 +7,15 @@ package api
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -144,6 +148,7 @@ func New(d Deps) (*API, error) {
 		Source: d.Source, Address: d.Address, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now, Local: nil,
 	})
 	a := &API{t, sync.OnceValues(t.OpenAPI)}
+	t.Describe(func() (endpoint.Part, error) { return endpoint.Part{Tags: tags}, nil })
 	identity.Routes(t, identity.Deps{
 		Orgs: d.Orgs, Members: d.Members, Regions: d.Config.Regions, PublicURL: d.Config.PublicURL,
 	})
@@ -156,6 +161,7 @@ func New(d Deps) (*API, error) {
 	logs.Routes(t, d.Journal, d.Now)
 	audits.Routes(t, d.Audit, d.Accounts)
 	sdk.Routes(t, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Platforms: d.Platforms})
+	d.Events.OpenAPI, d.Events.Documented = a.document, d.Platforms.Documented().Catalog.ID
 	events.Routes(t, d.Events)
 	webhooks.Routes(t, d.Webhooks, d.Accounts, d.Now)
 	accounts.Routes(t, accounts.Deps{
@@ -174,6 +180,11 @@ func New(d Deps) (*API, error) {
 		PublicURL: d.Config.PublicURL, Now: d.Now,
 	})
 	status.Routes(t, d.Egress, d.Control)
+	recorded, err := readExamples()
+	if err != nil {
+		return nil, err
+	}
+	t.Show(recorded)
 	t.Describe(describeSamples) // After the parts whose operations have samples.
 	if err := documents.Routes(t, documents.Deps{PublicURL: d.Config.PublicURL, Pages: d.Pages, OpenAPI: a.document}); err != nil {
 		return nil, err
@@ -181,10 +192,63 @@ func New(d Deps) (*API, error) {
 	return a, nil
 }
 
+// tags are the groups of operations, in reading order.
+var tags = []endpoint.Tag{
+	{Name: "Identity", Description: "The calling key and its organisation."},
+	{Name: "Connect", Description: "Connect a creator's account: with email and password, on their phone, with cookies, or on our connect pages."},
+	{Name: "Accounts", Description: "List, read, label, pause, reconnect and disconnect accounts."},
+	{Name: "SDK", Description: "List the methods of the SDK, and call them on an account."},
+	{Name: "Events", Description: "Read the events of accounts, as a stream or page by page."},
+	{Name: "Jobs", Description: "Start work that is longer than a call, such as an export of everything, follow it, and download its result."},
+	{Name: "Webhooks", Description: "Receive events at your own URL: set, test, pause and replay webhooks, and inspect deliveries."},
+	{Name: "Media", Description: "Download and upload files of an account."},
+	{Name: "Keys", Description: "Create, list and revoke the organisation's API keys."},
+	{Name: "Usage", Description: "See what is left of every limit, and what was used."},
+	{Name: "Logs", Description: "Read the request log, and errors by group."},
+	{Name: "Audit", Description: "See who changed what in the organisation."},
+	{Name: "Team", Description: "Manage members, invitations and browser sessions."},
+	{Name: "Sandbox", Description: "Control the sandbox: act as fans, trigger events, inject faults."},
+	{Name: "Status", Description: "See whether the service works."},
+	{Name: "Documents", Description: "Read the problems and the OpenAPI document."},
+}
+
 // samples are the code samples of the operations. cmd/sdkgen writes them together with the client libraries.
 //
 //go:embed samples.json
 var samples []byte
+
+// examples are bodies that the service sent. scripts/record-examples records them.
+//
+//go:embed examples
+var examples embed.FS
+
+func readExamples() (endpoint.Examples, error) {
+	e := endpoint.Examples{Responses: map[string]map[string]json.RawMessage{}, Events: map[string]json.RawMessage{}}
+	err := fs.WalkDir(examples, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := examples.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		switch key := strings.TrimSuffix(path.Base(name), ".json"); path.Base(path.Dir(name)) {
+		case "operations":
+			var byStatus map[string]json.RawMessage
+			err = json.Unmarshal(text, &byStatus)
+			e.Responses[key], e.Responses[key+".get"] = byStatus, byStatus // A method has the same result in both forms.
+		case "events":
+			e.Events[key] = text
+		default:
+			err = json.Unmarshal(text, &e.Problems)
+		}
+		return err
+	})
+	if err != nil {
+		return e, fmt.Errorf("read the recorded examples: %w", err)
+	}
+	return e, nil
+}
 
 func describeSamples() (part endpoint.Part, err error) {
 	err = json.Unmarshal(samples, &part.Samples)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -199,4 +200,174 @@ func checkPage(t *testing.T, k problem.Kind) {
 	if body.Code != k.Code || body.Status != k.Status || body.Title != k.Title || body.Retryable != k.Retryable || !strings.HasSuffix(body.Type, "/problems/"+k.Code) {
 		t.Errorf("%s: the example says %+v", k.Code, body)
 	}
+}
+
+// Every member and every parameter of the document has a description of its own, or that of its type.
+func TestEveryPropertyIsDescribed(t *testing.T) {
+	t.Parallel()
+	root := committedDocument(t)
+	walkDocument(root, "#", func(at string, node map[string]any) {
+		if node["in"] != nil && node["name"] != nil && !isDescribed(root, node) {
+			t.Errorf("the parameter %v at %s has no description", node["name"], at)
+		}
+		properties, ok := node["properties"].(map[string]any)
+		if !ok || strings.HasSuffix(at, "/properties") {
+			return
+		}
+		for name, schema := range properties {
+			if one, ok := schema.(map[string]any); ok && !isDescribed(root, one) {
+				t.Errorf("%s has no description of %s", at, name)
+			}
+		}
+	})
+}
+
+// Responses and events may get new members, so no schema of them says that it has all.
+func TestResponsesMayGrow(t *testing.T) {
+	t.Parallel()
+	root := committedDocument(t)
+	seen := map[string]bool{}
+	var check func(at string, node any)
+	check = func(at string, node any) {
+		walkDocument(node, at, func(at string, node map[string]any) {
+			if node["additionalProperties"] == false {
+				t.Errorf("%s refuses new members", at)
+			}
+			if ref, ok := node["$ref"].(string); ok && !seen[ref] {
+				seen[ref] = true
+				check(ref, lookUp(root, ref))
+			}
+		})
+	}
+	check("#/webhooks", root["webhooks"])
+	walkDocument(root["paths"], "#/paths", func(at string, node map[string]any) {
+		if node["responses"] != nil {
+			check(at+"/responses", node["responses"])
+		}
+	})
+}
+
+// The names of schemas and operations are those that a person would choose: they do not show how the code is divided.
+func TestNamesAreForReaders(t *testing.T) {
+	t.Parallel()
+	root := committedDocument(t)
+	schema := regexp.MustCompile(`^(Sdk\.)?(Page\.)?[A-Z][A-Za-z]+$`)
+	code := regexp.MustCompile(`(Body|Input|Output|Struct|View|Payload|DTO|Map|List[A-Z].*)$`)
+	for name := range root["components"].(map[string]any)["schemas"].(map[string]any) {
+		if !schema.MatchString(name) || code.MatchString(name) {
+			t.Errorf("the schema %s is named after the code; give its type the tag schema", name)
+		}
+	}
+	operation := regexp.MustCompile(`^[a-z][A-Za-z]+(\.[a-z][A-Za-z]+)?(\.get)?$`)
+	for path, item := range root["paths"].(map[string]any) {
+		for method, op := range item.(map[string]any) {
+			if id, _ := op.(map[string]any)["operationId"].(string); !operation.MatchString(id) {
+				t.Errorf("%s %s has the operationId %q", method, path, id)
+			}
+		}
+	}
+}
+
+func committedDocument(t *testing.T) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(testenv.Path(t, "openapi", "openapi.json"))
+	must.OK(t, err)
+	return decodeJSON(t, text).(map[string]any)
+}
+
+// walkDocument calls visit for every object in a part of a document except in examples.
+func walkDocument(node any, at string, visit func(at string, node map[string]any)) {
+	switch n := node.(type) {
+	case map[string]any:
+		visit(at, n)
+		for name, value := range n {
+			if name != "example" && name != "examples" && name != "x-codeSamples" {
+				walkDocument(value, at+"/"+name, visit)
+			}
+		}
+	case []any:
+		for i, value := range n {
+			walkDocument(value, at+"/"+itoa(i), visit)
+		}
+	}
+}
+
+func isDescribed(root, schema map[string]any) bool {
+	if text, _ := schema["description"].(string); text != "" {
+		return true
+	}
+	ref, ok := schema["$ref"].(string)
+	if !ok {
+		return false
+	}
+	target, _ := lookUp(root, ref).(map[string]any)
+	return isDescribed(root, target)
+}
+
+// lookUp returns the part of a document that a reference names.
+func lookUp(root map[string]any, ref string) any {
+	var node any = root
+	for name := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
+		object, _ := node.(map[string]any)
+		node = object[name]
+	}
+	return node
+}
+
+// Every response, request and event of the document has an example that a server sent or accepts, and it matches its
+// schema. Problems that no script can cause have no example.
+func TestExamplesMatchTheirSchemas(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(testenv.Path(t, "openapi", "openapi.json"))
+	must.OK(t, err)
+	schemas, err := testenv.NewSchemas(text)
+	must.OK(t, err)
+	root := committedDocument(t)
+	problems := root["components"].(map[string]any)["examples"].(map[string]any)
+	if len(problems) < 60 {
+		t.Errorf("the document shows only %d problems", len(problems))
+	}
+	count := 0
+	check := func(at string, content any) {
+		forms, _ := content.(map[string]any)
+		form, _ := forms["application/json"].(map[string]any)
+		if form["schema"] == nil {
+			return
+		}
+		if form["example"] == nil && strings.HasPrefix(at, "#/webhooks/unknown/") {
+			return // The sandbox sends nothing that the manifest does not name.
+		}
+		if form["example"] == nil {
+			t.Errorf("%s has no example; run scripts/record-examples", at)
+			return
+		}
+		body, err := json.Marshal(form["example"])
+		must.OK(t, err)
+		if err := schemas.Validate(at+"/content/application~1json/schema", body); err != nil {
+			t.Errorf("the example at %s does not match its schema: %v", at, err)
+		}
+		count++
+	}
+	for _, section := range []string{"paths", "webhooks"} {
+		for path, item := range root[section].(map[string]any) {
+			for method, one := range item.(map[string]any) {
+				op, at := one.(map[string]any), "#/"+section+"/"+testenv.Pointer(path)+"/"+method
+				if body, ok := op["requestBody"].(map[string]any); ok {
+					check(at+"/requestBody", body["content"])
+				}
+				for status, response := range op["responses"].(map[string]any) {
+					check(at+"/responses/"+status, response.(map[string]any)["content"])
+				}
+			}
+		}
+	}
+	for name, example := range problems {
+		body, err := json.Marshal(example.(map[string]any)["value"])
+		must.OK(t, err)
+		if err := schemas.Validate("#/components/schemas/Problem", body); err != nil {
+			t.Errorf("%s does not match its schema: %v", name, err)
+		}
+		count++
+	}
+	t.Logf("%d examples", count)
 }

@@ -93,6 +93,8 @@ type Operation struct {
 	// WhileDeleting means that the operation also serves browsers whose organisation is suspended because it is being
 	// deleted.
 	WhileDeleting bool
+	// Deprecated says that the operation will be removed; nil if not.
+	Deprecated *Deprecation
 	// Repeatable means that running the operation twice has the same effect as once. Only such an operation is run
 	// again under an Idempotency-Key whose first run died half-way.
 	Repeatable bool
@@ -197,6 +199,8 @@ type Table struct {
 	rows []*Operation
 	// parts are added to the OpenAPI document when it is generated.
 	parts []func() (Part, error)
+	// examples are added to it as well.
+	examples Examples
 	// byPattern finds a row by its mux pattern.
 	byPattern map[string]*Operation
 	secure    http.Header
@@ -211,6 +215,8 @@ type Table struct {
 	registry streamRegistry
 	// scopes are those that an operation needs. The document describes them.
 	scopes scope.Set
+	// adding is the operation that is being added. It names the schema of its request.
+	adding string
 	// events is nil if the document has no webhooks section.
 	events *eventSection
 	// compressor wraps the handler of an operation that returns JSON.
@@ -232,8 +238,10 @@ func New(d Deps) *Table {
 	cfg.SchemasPath = ""
 	cfg.RejectUnknownQueryParameters = true // a misspelt filter must not return everything
 	cfg.Info.Description = d.Config.Description
+	cfg.Info.Contact = &huma.Contact{Name: "Stagedoor", URL: project}
+	cfg.Info.License = &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}
 	cfg.Servers = []*huma.Server{{URL: d.Config.PublicURL}}
-	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", t.schemaName)
 	cfg.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[stamp.Time](), reflect.TypeFor[time.Time]())
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		securityScheme: {Type: "http", Scheme: "bearer", Description: "An API key: `Authorization: Bearer <API_KEY>`."},
@@ -247,6 +255,9 @@ func New(d Deps) *Table {
 	t.mux.HandleFunc("/", t.unmatched)
 	return t
 }
+
+// project is the address of the project.
+const project = "https://github.com/stagedoor/stagedoor"
 
 const (
 	securityScheme = "apiKey"
@@ -291,6 +302,11 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 // describeInput completes the description of the input of a typed operation.
 func describeInput[I any](t *Table, row *Operation) {
 	refuseHidden(row.ID, reflect.TypeFor[I]())
+	for _, parameter := range t.operation(row).Parameters {
+		if parameter.Schema != nil {
+			parameter.Schema.PatternDescription = "" // Its message is computed; OpenAPI has no such member.
+		}
+	}
 	row.hasBody = t.operation(row).RequestBody != nil
 	row.bodyOptional = row.hasBody && !t.operation(row).RequestBody.Required
 	markSensitive(t.schemas(), reflect.TypeFor[I]())
@@ -298,8 +314,8 @@ func describeInput[I any](t *Table, row *Operation) {
 	if row.hasBody && row.Example == nil {
 		panic(row.ID + " takes a body and has no example of it")
 	}
-	if row.hasBody {
-		t.operation(row).RequestBody.Content["application/json"].Example = row.Example
+	if body, ok := reflect.TypeFor[I]().FieldByName("Body"); ok && row.hasBody {
+		t.operation(row).RequestBody.Content["application/json"].Example = inOrder(row.Example, body.Type)
 	}
 }
 
@@ -375,7 +391,7 @@ func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Reques
 		}
 		body := reflect.TypeOf(row.Body)
 		described.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			"application/json": {Schema: t.schemas().Schema(body, true, row.ID+"Body"), Example: row.Example},
+			"application/json": {Schema: t.schemas().Schema(body, true, row.ID+"Body"), Example: inOrder(row.Example, body)},
 		}}
 	}
 	t.completeSchemas()
@@ -430,6 +446,8 @@ func (t *Table) add(op Operation) *Operation {
 		panic(op.pattern() + " must declare either its audit action or why it has none")
 	case !mutates && op.Audit != "":
 		panic(op.pattern() + " only reads; it cannot have an audit action")
+	case op.Deprecated != nil && op.Deprecated.Sunset.Before(op.Deprecated.Since.AddDate(1, 0, 0)):
+		panic(op.pattern() + " ends less than 12 months after callers were told")
 	case op.Account == "" && (op.Quota == admission.Read || op.Quota == admission.Write):
 		panic(op.pattern() + " uses an account's limits but names no account parameter")
 	case op.Account != "" && !slices.Contains(Parameters(op.Path), op.Account):
@@ -440,7 +458,7 @@ func (t *Table) add(op Operation) *Operation {
 	row.json = op.Answer != nil || slices.Contains(op.Media, "application/json")
 	row.secret = mutates && op.Answer != nil && isSensitive(reflect.TypeOf(op.Answer))
 	row.keyed = mutates && !op.Public && !op.Streams && t.deps.Idempotency != nil
-	t.rows = append(t.rows, row)
+	t.rows, t.adding = append(t.rows, row), op.ID
 	t.byPattern[op.pattern()] = row
 	t.scopes |= scope.Of(op.Scope)
 	t.api.OpenAPI().Components.SecuritySchemes[securityScheme].Extensions = map[string]any{
@@ -473,10 +491,18 @@ func Parameters(path string) []string {
 	return names
 }
 
+// parameterDocs describes the path parameters of operations that read them themselves.
+var parameterDocs = map[string]string{
+	"id": "The account's id.", "attemptId": "The attempt's id.", "code": "The code of the problem.",
+	"resource": "A resource of the platform, such as messages.", "method": "A method of the resource, such as send.",
+}
+
 func pathParameters(path string) []*huma.Param {
 	var list []*huma.Param
 	for _, name := range Parameters(path) {
-		list = append(list, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
+		list = append(list, &huma.Param{
+			Name: name, In: "path", Required: true, Description: parameterDocs[name], Schema: &huma.Schema{Type: huma.TypeString},
+		})
 	}
 	return list
 }

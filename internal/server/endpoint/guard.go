@@ -91,6 +91,7 @@ func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call := From(r.Context())
 		call.match(op, r)
+		op.Deprecated.announce(w.Header())
 		if err := t.authenticate(w, r, call); err != nil {
 			t.Fail(w, r, err)
 			return

@@ -68,17 +68,19 @@ func (t *Table) describe(op *Operation) huma.Operation {
 		Extensions: map[string]any{"x-problems": codes},
 	}
 	described.Description = strings.TrimSpace(op.Description + "\n\n" + op.scopeText() + op.quotaText())
+	described.Security = []map[string][]string{}
 	if !op.Public {
 		names := []string{}
 		if op.Scope != scope.Any {
 			names = append(names, op.Scope.String())
 			described.Extensions["x-scope"] = op.Scope.String()
 		}
-		described.Security = []map[string][]string{{securityScheme: names}}
+		described.Security = append(described.Security, map[string][]string{securityScheme: names})
 		if t.deps.Browser != nil {
 			described.Security = append(described.Security, map[string][]string{browserScheme: names})
 		}
 	}
+	op.Deprecated.describe(&described)
 	if op.Audit != "" {
 		described.Extensions["x-audit"] = op.Audit
 	}
@@ -222,12 +224,16 @@ func (t *Table) OpenAPI() ([]byte, error) {
 		parts, events = append(parts, p), append(events, p.Events...)
 	}
 	root := *t.api.OpenAPI()
+	components := *root.Components
+	components.Schemas = published{components.Schemas, t.api.OpenAPI()}
+	root.Components = &components
 	if t.events != nil {
-		section, err := t.events.write(events)
+		section, err := t.events.write(events, t.examples.Events)
 		if err != nil {
 			return nil, err
 		}
 		// Huma's own member for webhooks is a map, which has no order.
+		t.events.list(t.schemas(), events)
 		root.Extensions = map[string]any{"webhooks": section}
 	}
 	doc, err := json.Marshal(&root)
@@ -240,6 +246,12 @@ func (t *Table) OpenAPI() ([]byte, error) {
 		if doc, err = p.addTo(doc); err != nil {
 			return nil, fmt.Errorf("add to the OpenAPI document: %w", err)
 		}
+	}
+	if t.examples.Problems == nil {
+		return doc, nil
+	}
+	if doc, err = t.examples.addTo(doc); err != nil {
+		return nil, fmt.Errorf("add examples to the OpenAPI document: %w", err)
 	}
 	return doc, nil
 }
@@ -335,7 +347,7 @@ func addSamples(root, samples map[string]json.RawMessage) error {
 // The schema of problems is a component to which every problem response refers.
 const (
 	problemComponent = "Problem"
-	problemRef       = "#/components/schemas/" + problemComponent
+	problemRef       = schemaPrefix + problemComponent
 )
 
 // ProblemComponents returns shared responses for problems, named by a status or a range of them (Problem.429,

@@ -45,7 +45,7 @@ func Resolved[P any](
 	described.Responses[strconv.Itoa(row.Status)] = t.success(row)
 	if row.hasBody {
 		described.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
-			"application/json": {Schema: t.api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(row.Body), true, row.ID+"Body"), Example: row.Example},
+			"application/json": {Schema: t.api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(row.Body), true, row.ID+"Body"), Example: inOrder(row.Example, reflect.TypeOf(row.Body))},
 		}}
 	}
 	t.api.OpenAPI().AddOperation(&described)

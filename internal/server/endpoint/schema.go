@@ -34,6 +34,9 @@ func markSensitive(registry huma.Registry, typ reflect.Type) {
 	}
 }
 
+// schemaPrefix starts references to schemas.
+const schemaPrefix = "#/components/schemas/"
+
 // extend adds an extension to a schema.
 func extend(schema *huma.Schema, name string, value any) {
 	if schema.Extensions == nil {
@@ -66,29 +69,29 @@ func hasSensitive(typ reflect.Type, seen map[reflect.Type]bool) bool {
 }
 
 // completeSchemas adds what Huma does not derive from the Go types:
-//   - the description of a type, from typeDoc;
+//   - the description of a type, the tag doc of its blank first field;
 //   - that a member is nullable if it is always present and a pointer to an object or a time;
 //   - the values of members with the tag extensible, to which more may be added, and with the tag choices;
 //   - the tone of each value of a state.
 func (t *Table) completeSchemas() {
 	registry := t.schemas()
 	for name, schema := range registry.Map() {
-		if typ := registry.TypeFromRef("#/components/schemas/" + name); typ != nil && schema.Properties != nil {
-			schema.Description = cmp.Or(typeDoc(typ), schema.Description)
+		if typ := registry.TypeFromRef(schemaPrefix + name); typ != nil && schema.Properties != nil {
+			schema.Description = cmp.Or(blankTag(typ, "doc"), schema.Description)
 			t.completeSchema(typ, schema)
 		}
 	}
 }
 
-// typeDoc returns the description of a type: the tag doc of its first field, if that field is blank.
-func typeDoc(typ reflect.Type) string {
+// blankTag returns a tag of a type's first field, if that field is blank.
+func blankTag(typ reflect.Type, tag string) string {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
 	if typ.Kind() != reflect.Struct || typ.NumField() == 0 || typ.Field(0).Name != "_" {
 		return ""
 	}
-	return typ.Field(0).Tag.Get("doc")
+	return typ.Field(0).Tag.Get(tag)
 }
 
 func (t *Table) completeSchema(typ reflect.Type, schema *huma.Schema) {
@@ -174,11 +177,82 @@ func bareTime(typ reflect.Type, above []reflect.Type) string {
 	return ""
 }
 
-// schemaName names a type in the document. The payload of an event has Data after its name.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	if isEvent(t) {
+// schemaName names a type in the document: by the tag schema of its blank first field, or as in Go. The body of a request
+// is named after its operation, and the payload of an event has Data after its name.
+func (t *Table) schemaName(typ reflect.Type, hint string) string {
+	if name := blankTag(typ, "schema"); name != "" {
+		return name
+	}
+	if typ.Name() == "" && strings.HasSuffix(hint, "InputBody") {
+		return strings.ToUpper(t.adding[:1]) + t.adding[1:] + "Request"
+	}
+	name := huma.DefaultSchemaNamer(typ, hint)
+	if isEvent(typ) {
 		name += "Data"
 	}
 	return name
+}
+
+// published is the registry as the document shows it. Responses may get new members, so the document does not say that
+// they have no others; the validation of requests keeps that rule.
+type published struct {
+	huma.Registry
+	api *huma.OpenAPI
+}
+
+// MarshalJSON encodes the schemas.
+func (p published) MarshalJSON() ([]byte, error) {
+	requests, responses := map[string]bool{}, map[string]bool{}
+	for _, item := range p.api.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
+			if op == nil {
+				continue
+			}
+			if op.RequestBody != nil {
+				p.reachAll(op.RequestBody.Content, requests)
+			}
+			for _, response := range op.Responses {
+				p.reachAll(response.Content, responses)
+			}
+		}
+	}
+	all := map[string]*huma.Schema{}
+	for name, schema := range p.Map() {
+		if schema.AdditionalProperties == false && (responses[name] || !requests[name]) {
+			open := *schema
+			open.AdditionalProperties = nil
+			schema = &open
+		}
+		all[name] = schema
+	}
+	return json.Marshal(all)
+}
+
+func (p published) reachAll(content map[string]*huma.MediaType, names map[string]bool) {
+	for _, media := range content {
+		p.reach(media.Schema, names)
+	}
+}
+
+// reach adds the components that a schema refers to.
+func (p published) reach(s *huma.Schema, names map[string]bool) {
+	if s == nil {
+		return
+	}
+	if name := strings.TrimPrefix(s.Ref, schemaPrefix); s.Ref != "" && !names[name] {
+		names[name] = true
+		p.reach(p.Map()[name], names)
+	}
+	p.reach(s.Items, names)
+	for _, list := range [][]*huma.Schema{s.OneOf, s.AnyOf, s.AllOf} {
+		for _, one := range list {
+			p.reach(one, names)
+		}
+	}
+	for _, property := range s.Properties {
+		p.reach(property, names)
+	}
+	if values, ok := s.AdditionalProperties.(*huma.Schema); ok {
+		p.reach(values, names)
+	}
 }

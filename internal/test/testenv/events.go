@@ -48,6 +48,7 @@ func emittedFaults(ctx context.Context, url string) (faults []error, err error) 
 	}
 	var kind, data string
 	_, err = pgx.ForEachRow(rows, []any{&kind, &data}, func() error {
+		RecordEvent(kind, nil, []byte(data))
 		if fault := eventFault(kind, dataPart, []byte(data)); fault != nil {
 			faults = append(faults, fault)
 		}
@@ -64,6 +65,7 @@ func CheckEvent(t testing.TB, text []byte) {
 	if err := json.Unmarshal(text, &e); err != nil {
 		t.Fatal(err)
 	}
+	RecordEvent(e.Event, text, nil)
 	if err := eventFault(e.Event, "", text); err != nil {
 		t.Error(err)
 	}

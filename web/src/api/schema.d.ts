@@ -1692,9 +1692,6 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        AcceptedOutputBody: {
-            accepted: boolean;
-        };
         Account: {
             avatarUrl: string | null;
             createdAt: string;
@@ -1705,7 +1702,7 @@ export interface components {
             label: string;
             lastCheckedAt: string | null;
             lastSeenAt: string | null;
-            listener: components["schemas"]["ListenerView"];
+            listener: components["schemas"]["Listener"];
             metadata: {
                 [key: string]: string;
             };
@@ -1754,11 +1751,6 @@ export interface components {
             to: string;
             userAction: string;
         };
-        AccountDefaultsBody: {
-            readPerMinute: number;
-            reset: number;
-            writePerMinute: number;
-        };
         AccountDegradedData: {
             from: string;
             reason: string | null;
@@ -1766,8 +1758,12 @@ export interface components {
             to: string;
             userAction: string;
         };
+        AccountDisconnected: {
+            deleted: boolean;
+            id: string;
+        };
         AccountDisconnectedData: {
-            by: components["schemas"]["Actor"];
+            by: components["schemas"]["EventActor"];
             from: string;
             id: string;
             ofUserId: string;
@@ -1776,18 +1772,27 @@ export interface components {
             to: string;
             userAction: string;
         };
-        AccountMeOutputBody: {
+        AccountMeResponse: {
             me: unknown;
         };
-        AccountOutputBody: {
-            account: components["schemas"]["Account"];
+        AccountPage: {
+            accounts: components["schemas"]["ListedAccount"][];
+            counts?: {
+                [key: string]: number;
+            };
+            nextCursor: string | null;
         };
         AccountPausedData: {
-            by: components["schemas"]["Actor"];
+            by: components["schemas"]["EventActor"];
             from: string;
             reason: string | null;
             to: string;
             userAction: string;
+        };
+        AccountRateDefaults: {
+            readPerMinute: number;
+            reset: number;
+            writePerMinute: number;
         };
         AccountReauthenticatingData: {
             attemptId: string | null;
@@ -1821,6 +1826,9 @@ export interface components {
             to: string;
             userAction: string;
         };
+        AccountResponse: {
+            account: components["schemas"]["Account"];
+        };
         AccountRestrictedData: {
             from: string;
             reason: string | null;
@@ -1830,7 +1838,7 @@ export interface components {
             userAction: string;
         };
         AccountResumedData: {
-            by: components["schemas"]["Actor"];
+            by: components["schemas"]["EventActor"];
             from: string;
             reason: string | null;
             to: string;
@@ -1851,22 +1859,22 @@ export interface components {
             to: string;
             userAction: string;
         };
+        AccountUsage: {
+            byState: {
+                [key: string]: number;
+            };
+            connected: number;
+            limit: number;
+        };
         AccountWebhook: {
             /** @enum {string} */
             state: "healthy" | "failing" | "paused" | "disabled";
         };
-        AccountWindowsBody: {
-            read: components["schemas"]["WindowBody"];
-            write: components["schemas"]["WindowBody"];
+        AccountWindows: {
+            read: components["schemas"]["UsageWindow"];
+            write: components["schemas"]["UsageWindow"];
         };
-        AccountsBody: {
-            accounts: components["schemas"]["Listed"][];
-            counts?: {
-                [key: string]: number;
-            };
-            nextCursor: string | null;
-        };
-        ActInputBody: {
+        ActOnSandboxRequest: {
             amountCents?: number;
             /**
              * @default fan
@@ -1878,23 +1886,7 @@ export interface components {
             fanId?: string;
             text?: string;
         };
-        Actor: {
-            id: string;
-            kind: string;
-            label: string;
-        };
-        AddEndpointInputBody: {
-            accountIds?: string[];
-            description?: string;
-            events?: string[];
-            /** @enum {string} */
-            ordering?: "account" | "none";
-            platforms?: string[];
-            replaceWebhooks?: boolean;
-            signingSecret?: string;
-            url: string;
-        };
-        AdvanceInputBody: {
+        AdvanceSandboxAttemptRequest: {
             /** @enum {string} */
             to: "scan" | "approve" | "deny" | "pass_selfie" | "fail_selfie";
         };
@@ -1906,7 +1898,7 @@ export interface components {
             email_mask: string | null;
             embed_url: string | null;
             expires_at: string;
-            failure: components["schemas"]["Failure"] | null;
+            failure: components["schemas"]["AttemptFailure"] | null;
             kind: string;
             label: string;
             metadata?: {
@@ -1936,24 +1928,28 @@ export interface components {
             updated_at: string;
             verification_page_url: string | null;
         };
-        AttemptsBody: {
+        AttemptFailure: {
+            code: string;
+            message: string;
+            retry_after_sec: number | null;
+            retryable: boolean;
+            upstream_code: unknown;
+            upstream_message: string | null;
+        };
+        AttemptPage: {
+            attempts: components["schemas"]["Attempt"][];
+            nextCursor: string | null;
+        };
+        AttemptUsage: {
             failed: number;
             started: number;
             succeeded: number;
-        };
-        AttemptsOutputBody: {
-            attempts: components["schemas"]["Attempt"][];
-            nextCursor: string | null;
         };
         AuditActor: {
             id: string;
             /** @enum {string} */
             kind: "key" | "operator" | "system" | "creator" | "member";
             label: string;
-        };
-        AuditBody: {
-            entries: components["schemas"]["AuditEntry"][];
-            nextCursor: string | null;
         };
         AuditEntry: {
             action: string;
@@ -1967,13 +1963,21 @@ export interface components {
             requestId: string;
             target: string;
         };
-        BannerBody: {
+        AuditPage: {
+            entries: components["schemas"]["AuditEntry"][];
+            nextCursor: string | null;
+        };
+        Banner: {
             /** @enum {string} */
             level: "info" | "warning" | "critical";
             text: string;
             url: string | null;
         };
-        BrowserBody: {
+        BrowserPerson: {
+            email: string;
+            id: string;
+        };
+        BrowserSession: {
             createdAt: string;
             current: boolean;
             expiresAt: string;
@@ -1982,21 +1986,21 @@ export interface components {
             person: components["schemas"]["BrowserPerson"];
             userAgent: string;
         };
-        BrowserPerson: {
-            email: string;
+        BrowserSessionEnded: {
+            ended: boolean;
             id: string;
         };
-        BrowsersOutputBody: {
-            sessions: components["schemas"]["BrowserBody"][];
+        BrowserSessionList: {
+            sessions: components["schemas"]["BrowserSession"][];
         };
-        CallsBody: {
+        CallUsage: {
             failed: number;
             rateLimited: number;
             read: number;
             total: number;
             write: number;
         };
-        CheckInputBody: {
+        CheckSignatureRequest: {
             accountId?: string;
             body?: string;
             bodyBase64?: string;
@@ -2007,37 +2011,27 @@ export interface components {
             receivedAt?: string;
             secret?: string;
         };
-        ClearedOutputBody: {
-            cleared: number;
+        CompactMethodCatalog: {
+            hash: string;
+            methods: components["schemas"]["CompactMethodInfo"][];
+            resources: {
+                [key: string]: string[];
+            };
+            version: string;
         };
-        CodeBody: {
-            code: string;
-            effect: string;
-        };
-        ConnectSessionFinishedData: {
-            accountId?: string;
-            attempts: string[];
-            referenceId?: string;
-            sessionId: string;
+        CompactMethodInfo: {
             /** @enum {string} */
-            status: "success" | "exited" | "expired";
+            access: "read" | "write";
+            description: string;
+            http: string[];
+            method: string;
+            positional: string[];
+            resource: string;
         };
-        CookieBody: {
-            domain?: string;
-            expires?: unknown;
-            hostOnly?: boolean;
-            httpOnly?: boolean;
-            name: string;
-            path?: string;
-            secure?: boolean;
-            value: string;
-        } & {
-            [key: string]: unknown;
-        };
-        CookieInputBody: {
+        ConnectCookieRequest: {
             account_id?: string;
             cookie?: string;
-            cookies?: components["schemas"]["CookieBody"][];
+            cookies?: components["schemas"]["Cookie"][];
             headers?: {
                 [key: string]: string;
             };
@@ -2053,7 +2047,197 @@ export interface components {
             supersede?: boolean;
             user_agent: string;
         };
-        CurlAnswer: {
+        ConnectCurlRequest: {
+            account_id?: string;
+            curl: string;
+            dry_run?: boolean;
+            label?: string;
+            metadata?: {
+                [key: string]: string;
+            };
+            platform?: string;
+            /** @enum {string} */
+            proxy_country?: "us" | "uk";
+            reference_id?: string;
+            site?: string;
+            supersede?: boolean;
+        };
+        ConnectFlow: {
+            enabled: boolean;
+            fields: components["schemas"]["ConnectFlowField"][];
+            help?: string;
+            kind: string;
+            name: string;
+            proxy_countries: string[];
+        };
+        ConnectFlowField: {
+            id: string;
+            max_length?: number;
+            pattern?: string;
+            required: boolean;
+            /** @enum {string} */
+            type: "email" | "password" | "text" | "url" | "cookie" | "header" | "boolean";
+        };
+        ConnectFlowList: {
+            flows: components["schemas"]["ConnectFlow"][];
+        };
+        ConnectFunnel: {
+            byMethod: {
+                [key: string]: components["schemas"]["ConnectFunnelMethod"];
+            };
+            challenge: number;
+            connected: number;
+            credentials: number;
+            failed: number;
+            failures: components["schemas"]["FailureCount"][];
+            linksMade: number;
+            opened: number;
+            since: string;
+            until: string;
+        };
+        ConnectFunnelMethod: {
+            challenge: number;
+            connected: number;
+            credentials: number;
+            failed: number;
+        };
+        ConnectLoginRequest: {
+            account_id?: string;
+            /**
+             * @default credentials
+             * @enum {string}
+             */
+            auth_type?: "credentials" | "mobile_app" | "oauth";
+            email?: string;
+            label?: string;
+            metadata?: {
+                [key: string]: string;
+            };
+            password?: string;
+            platform?: string;
+            /** @enum {string} */
+            proxy_country?: "us" | "uk";
+            reference_id?: string;
+            remember_credentials?: boolean;
+            site?: string;
+            supersede?: boolean;
+        };
+        ConnectMobileRequest: {
+            account_id?: string;
+            label?: string;
+            metadata?: {
+                [key: string]: string;
+            };
+            platform?: string;
+            /** @enum {string} */
+            proxy_country?: "us" | "uk";
+            reference_id?: string;
+            return_url?: string;
+            site?: string;
+            supersede?: boolean;
+        };
+        ConnectPage: {
+            allowed_origins: string[];
+            brand_dark: string;
+            brand_light: string;
+            help_url: string;
+            /** @enum {string} */
+            scheme: "system" | "light" | "dark";
+        };
+        ConnectPageResponse: {
+            page: components["schemas"]["ConnectPage"];
+        };
+        ConnectSession: {
+            account_id: string | null;
+            attempts: string[];
+            client_token: string | null;
+            created_at: string;
+            expires_at: string;
+            finished_at: string | null;
+            id: string;
+            kinds: string[];
+            label: string;
+            opened_at: string | null;
+            platform: string | null;
+            reconnect_account_id: string | null;
+            reference_id: string | null;
+            site: string | null;
+            /** @enum {string} */
+            status: "open" | "in_progress" | "success" | "exited" | "expired";
+            url: string | null;
+        };
+        ConnectSessionFinishedData: {
+            accountId?: string;
+            attempts: string[];
+            referenceId?: string;
+            sessionId: string;
+            /** @enum {string} */
+            status: "success" | "exited" | "expired";
+        };
+        ConnectSessionPage: {
+            nextCursor: string | null;
+            sessions: components["schemas"]["ConnectSession"][];
+        };
+        ConnectSessionResponse: {
+            session: components["schemas"]["ConnectSession"];
+        };
+        ConnectTokenRequest: {
+            account_id?: string;
+            label?: string;
+            metadata?: {
+                [key: string]: string;
+            };
+            platform?: string;
+            /** @enum {string} */
+            proxy_country?: "us" | "uk";
+            reference_id?: string;
+            site?: string;
+            supersede?: boolean;
+            token: string;
+        };
+        Cookie: {
+            domain?: string;
+            expires?: unknown;
+            hostOnly?: boolean;
+            httpOnly?: boolean;
+            name: string;
+            path?: string;
+            secure?: boolean;
+            value: string;
+        } & {
+            [key: string]: unknown;
+        };
+        CreateConnectSessionRequest: {
+            account_id?: string;
+            allowed_origins?: string[];
+            /** @deprecated */
+            deliver?: components["schemas"]["LinkDelivery"];
+            expires_in_sec?: number;
+            kinds?: string[];
+            label?: string;
+            /** @enum {string} */
+            locale?: "en" | "es";
+            platform?: string;
+            /** @enum {string} */
+            proxy_country?: "us" | "uk";
+            reference_id?: string;
+            /** @enum {string} */
+            remember_credentials?: "ask" | "always" | "never";
+            return_url?: string;
+            site?: string;
+        };
+        CreateWebhookEndpointRequest: {
+            accountIds?: string[];
+            description?: string;
+            events?: string[];
+            /** @enum {string} */
+            ordering?: "account" | "none";
+            platforms?: string[];
+            replaceWebhooks?: boolean;
+            signingSecret?: string;
+            url: string;
+        };
+        CurlAttempt: {
             account_id: string | null;
             attempt_id: string;
             challenge_expires_at: string | null;
@@ -2061,8 +2245,8 @@ export interface components {
             email_mask: string | null;
             embed_url: string | null;
             expires_at: string;
-            extracted: components["schemas"]["Extracted"];
-            failure: components["schemas"]["Failure"] | null;
+            extracted: components["schemas"]["CurlExtract"];
+            failure: components["schemas"]["AttemptFailure"] | null;
             kind: string;
             label: string;
             metadata?: {
@@ -2092,48 +2276,15 @@ export interface components {
             updated_at: string;
             verification_page_url: string | null;
         };
+        CurlExtract: {
+            cookies: string[];
+            headers: string[];
+            missing: string[];
+        };
         CurlFound: {
-            extracted: components["schemas"]["Extracted"];
+            extracted: components["schemas"]["CurlExtract"];
         };
-        CurlInputBody: {
-            account_id?: string;
-            curl: string;
-            dry_run?: boolean;
-            label?: string;
-            metadata?: {
-                [key: string]: string;
-            };
-            platform?: string;
-            /** @enum {string} */
-            proxy_country?: "us" | "uk";
-            reference_id?: string;
-            site?: string;
-            supersede?: boolean;
-        };
-        DeletedEndpointOutputBody: {
-            deleted: boolean;
-            id: string;
-        };
-        DeletedOutputBody: {
-            deleted: boolean;
-            id: string;
-        };
-        DeletedOutputBody1: {
-            deleted: boolean;
-            id: string;
-        };
-        DeletionBody: {
-            purgeAt: string;
-            receiptUrl: string;
-            requestedAt: string;
-        };
-        DeletionOutputBody: {
-            deletion: components["schemas"]["DeletionBody"] | null;
-        };
-        DeliverStruct: {
-            email?: string;
-        };
-        DeliveryBody: {
+        Delivery: {
             accountId: string;
             at: string;
             attempt: number;
@@ -2152,32 +2303,12 @@ export interface components {
             state: "delivered" | "failed";
             status: number;
         };
-        DeliveryOutputBody: {
-            delivery: components["schemas"]["DeliveryBody"];
+        DeliveryPage: {
+            deliveries: components["schemas"]["Delivery"][];
+            nextCursor: string | null;
         };
-        EndedOutputBody: {
-            ended: boolean;
-            id: string;
-        };
-        EndpointBody: {
-            accountIds: string[] | null;
-            createdAt: string;
-            description: string;
-            /** @enum {string|null} */
-            disabledReason: "paused" | "gone" | "failing" | null;
-            enabled: boolean;
-            events: string[] | null;
-            health: components["schemas"]["EndpointHealth"];
-            id: string;
-            /** @enum {string} */
-            ordering: "account" | "none";
-            platforms: string[] | null;
-            previousSecretUntil: string | null;
-            replacedWebhooks?: number;
-            signingSecret?: string;
-            signingSecretLast4: string;
-            updatedAt: string;
-            url: string;
+        DeliveryResponse: {
+            delivery: components["schemas"]["Delivery"];
         };
         EndpointDelivery: {
             accountId: string;
@@ -2194,48 +2325,23 @@ export interface components {
             event: string;
             eventId: string;
             id: string;
-            request: components["schemas"]["SentBody"];
+            request: components["schemas"]["SentRequest"];
             responseSnippet: string | null;
             /** @enum {string} */
             state: "delivered" | "failed";
             status: number;
         };
-        EndpointDeliveryOutputBody: {
+        EndpointDeliveryResponse: {
             delivery: components["schemas"]["EndpointDelivery"];
-        };
-        EndpointHealth: {
-            accountsBehind: number;
-            backlog: number;
-            failingSince: string | null;
-            lagSec: number;
-            lastDeliveryAt: string | null;
-            lastError: string | null;
-            lastStatus: number | null;
-            lastSuccessAt: string | null;
-            nextAttemptAt: string | null;
-            /** @enum {string} */
-            state: "healthy" | "failing" | "paused" | "disabled";
-            successRate24h: number | null;
-        };
-        EndpointOutputBody: {
-            endpoint: components["schemas"]["EndpointBody"];
         };
         EndpointReplay: {
             events: number;
             id: string;
         };
-        EndpointsOutputBody: {
-            endpoints: components["schemas"]["EndpointBody"][];
+        EndpointReplayResponse: {
+            replay: components["schemas"]["EndpointReplay"];
         };
-        Envelope: {
-            accountId: string | null;
-            data: unknown;
-            event: string;
-            id: string;
-            meta: components["schemas"]["Meta"];
-            ts: string;
-        };
-        ErrorBody: {
+        ErrorGroup: {
             accounts: number;
             code: string;
             count: number;
@@ -2247,155 +2353,81 @@ export interface components {
             retryable: boolean;
             status: number;
         };
-        ErrorsOutputBody: {
-            errors: components["schemas"]["ErrorBody"][];
+        ErrorGroupList: {
+            errors: components["schemas"]["ErrorGroup"][];
         };
-        EventBody: {
-            event: components["schemas"]["Envelope"];
+        Event: {
+            accountId: string | null;
+            data: unknown;
+            event: string;
+            id: string;
+            meta: components["schemas"]["EventMeta"];
+            ts: string;
         };
-        EventsBody: {
+        EventActor: {
+            id: string;
+            kind: string;
+            label: string;
+        };
+        EventKindInfo: {
+            /** @enum {string} */
+            class: "durable" | "ephemeral";
+            example: unknown;
+            name: string;
+            platforms: string[];
+            schema: unknown;
+            since: string;
+            summary: string;
+        };
+        EventKindList: {
+            kinds: components["schemas"]["EventKindInfo"][];
+        };
+        EventMeta: {
+            /** @enum {string} */
+            class: "durable" | "ephemeral";
+            ofUserId: string | null;
+            purged?: boolean;
+            referenceId: string | null;
+            sandbox: boolean;
+            schema: number;
+            seq: number | null;
+            unreadable?: boolean;
+            upstreamAt: string | null;
+        };
+        EventPage: {
+            events: components["schemas"]["Event"][];
+            gap: boolean;
+            nextCursor: string;
+        };
+        EventResponse: {
+            event: components["schemas"]["Event"];
+        };
+        EventToken: {
+            expiresAt: string;
+            token: string;
+        };
+        EventUsage: {
             delivered: number;
             deliveryFailed: number;
             received: number;
             streamed: number;
         };
-        Extracted: {
-            cookies: string[];
-            headers: string[];
-            missing: string[];
-        };
-        Failure: {
-            code: string;
-            message: string;
-            retry_after_sec: number | null;
-            retryable: boolean;
-            upstream_code: unknown;
-            upstream_message: string | null;
-        };
         FailureCount: {
             count: number;
             reason: string;
         };
-        FaultInputBody: {
-            count?: number;
-            /** @enum {string} */
-            kind: "rate_limit" | "error" | "slow" | "down" | "otp_next";
-            seconds?: number;
-            value?: number;
-        };
-        FaultOutputBody: {
-            accepted: boolean;
-            until: string | null;
-        };
-        FireData: {
-            amountCents?: number;
-            count?: number;
-            reason?: string;
-            refId?: string;
-            text?: string;
-            userId?: string;
-        };
-        FireInputBody: {
-            data?: components["schemas"]["FireData"];
+        FireSandboxEventRequest: {
+            data?: components["schemas"]["SandboxEventData"];
             event: string;
         };
-        FlowBody: {
-            enabled: boolean;
-            fields: components["schemas"]["FlowField"][];
-            help?: string;
-            kind: string;
-            name: string;
-            proxy_countries: string[];
-        };
-        FlowField: {
-            id: string;
-            max_length?: number;
-            pattern?: string;
-            required: boolean;
-            /** @enum {string} */
-            type: "email" | "password" | "text" | "url" | "cookie" | "header" | "boolean";
-        };
-        FlowsOutputBody: {
-            flows: components["schemas"]["FlowBody"][];
-        };
-        FunnelBody: {
-            byMethod: {
-                [key: string]: components["schemas"]["FunnelMethod"];
-            };
-            challenge: number;
-            connected: number;
-            credentials: number;
-            failed: number;
-            failures: components["schemas"]["FailureCount"][];
-            linksMade: number;
-            opened: number;
-            since: string;
-            until: string;
-        };
-        FunnelMethod: {
-            challenge: number;
-            connected: number;
-            credentials: number;
-            failed: number;
-        };
-        GeneratorInputBody: {
-            perSecond: number;
-            seconds: number;
-        };
-        GeneratorOutputBody: {
-            perSecond: number;
-            running: boolean;
-            until: string;
-        };
-        GrantInputBody: {
+        GrantSupportAccessRequest: {
             hours: number;
         };
-        HealthBody: {
-            backlog: number;
-            cursor: string;
-            failingSince: string | null;
-            lagSec: number;
-            /** @enum {string} */
-            laneState: "live" | "lagging" | "backoff" | "draining" | "paused" | "disabled";
-            lastDeliveryAt: string | null;
-            lastError: string | null;
-            lastStatus: number | null;
-            lastSuccessAt: string | null;
-            nextAttemptAt: string | null;
-            /** @enum {string} */
-            state: "healthy" | "failing" | "paused" | "disabled";
-        };
-        HeldBody: {
-            byState: {
-                [key: string]: number;
-            };
-            connected: number;
-            limit: number;
-        };
-        HookBody: {
-            createdAt: string;
-            /** @enum {string|null} */
-            disabledReason: "paused" | "operator" | "gone" | "failing" | null;
-            enabled: boolean;
-            events?: string[];
-            health: components["schemas"]["HealthBody"];
-            maxInFlight: number;
-            /** @enum {string} */
-            ordering: "strict" | "none";
-            previousSecretUntil: string | null;
-            signingSecret?: string;
-            signingSecretLast4: string;
-            updatedAt: string;
-            url: string;
-        };
-        HookOutputBody: {
-            webhook: components["schemas"]["HookBody"];
-        };
-        IdentityBody: {
+        Identity: {
             key: components["schemas"]["IdentityKey"];
             /** @enum {string} */
             kind: "customer";
-            limits: components["schemas"]["LimitsBody"];
+            limits: components["schemas"]["Limits"];
             member: components["schemas"]["IdentityMember"] | null;
             org: components["schemas"]["IdentityOrg"];
             scopes: string[];
@@ -2424,7 +2456,7 @@ export interface components {
             name: string;
             plan: string;
         };
-        InvitationBody: {
+        Invitation: {
             createdAt: string;
             email: string;
             expiresAt: string;
@@ -2433,14 +2465,18 @@ export interface components {
             /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
         };
-        InviteInputBody: {
+        InvitationSent: {
+            invitation: components["schemas"]["Invitation"];
+            url: string;
+        };
+        InvitationWithdrawn: {
+            id: string;
+            withdrawn: boolean;
+        };
+        InviteMemberRequest: {
             email: string;
             /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
-        };
-        InviteOutputBody: {
-            invitation: components["schemas"]["InvitationBody"];
-            url: string;
         };
         Job: {
             createdAt: string;
@@ -2452,9 +2488,6 @@ export interface components {
             progress: components["schemas"]["JobProgress"];
             result: components["schemas"]["JobResult"] | null;
             state: string;
-        };
-        JobBody: {
-            job: components["schemas"]["Job"];
         };
         JobCompletedData: {
             job: components["schemas"]["Job"];
@@ -2472,6 +2505,10 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        JobPage: {
+            jobs: components["schemas"]["Job"][];
+            nextCursor: string | null;
+        };
         JobProgress: {
             accountsDone: number;
             accountsTotal: number;
@@ -2479,21 +2516,14 @@ export interface components {
             items: number;
             percent: number;
         };
+        JobResponse: {
+            job: components["schemas"]["Job"];
+        };
         JobResult: {
             expiresAt: string;
             url: string;
         };
-        JobsBody: {
-            jobs: components["schemas"]["Job"][];
-            nextCursor: string | null;
-        };
-        KeyCreatedData: {
-            by: components["schemas"]["Actor"];
-            id: string;
-            label: string;
-            scopes?: string[];
-        };
-        KeyEntry: {
+        Key: {
             accountIds?: string[];
             allowedIps?: string[];
             createdAt: string;
@@ -2510,35 +2540,31 @@ export interface components {
             revokedAt?: string;
             scopes: string[];
         };
+        KeyCreatedData: {
+            by: components["schemas"]["EventActor"];
+            id: string;
+            label: string;
+            scopes?: string[];
+        };
         KeyLeakedData: {
             id: string;
             label: string;
             source: string;
             url: string;
         };
+        KeyList: {
+            keys: components["schemas"]["Key"][];
+        };
+        KeyRevoked: {
+            id: string;
+            revoked: boolean;
+        };
         KeyRevokedData: {
-            by: components["schemas"]["Actor"];
+            by: components["schemas"]["EventActor"];
             id: string;
             label: string;
         };
-        KeysBody: {
-            keys: components["schemas"]["KeyEntry"][];
-        };
-        KindBody: {
-            /** @enum {string} */
-            class: "durable" | "ephemeral";
-            name: string;
-            platforms: string[];
-            summary: string;
-        };
-        KindsOutputBody: {
-            kinds: components["schemas"]["KindBody"][];
-        };
-        LeftKey: {
-            id: string;
-            label: string;
-        };
-        LimitsBody: {
+        Limits: {
             accountReadPerMinute: number;
             accountWritePerMinute: number;
             callsPerMinute: number;
@@ -2555,14 +2581,10 @@ export interface components {
             proxyCountries: string[];
             uploadMaxBytes: number;
         };
-        ListOutputBody: {
-            deliveries: components["schemas"]["DeliveryBody"][];
-            nextCursor: string | null;
+        LinkDelivery: {
+            email?: string;
         };
-        ListSupportOutputBody: {
-            supportAccess: components["schemas"]["SupportBody"][];
-        };
-        Listed: {
+        ListedAccount: {
             activity?: number[];
             avatarUrl: string | null;
             calls24h?: number;
@@ -2574,7 +2596,7 @@ export interface components {
             label: string;
             lastCheckedAt: string | null;
             lastSeenAt: string | null;
-            listener: components["schemas"]["ListenerView"];
+            listener: components["schemas"]["Listener"];
             metadata: {
                 [key: string]: string;
             };
@@ -2602,7 +2624,7 @@ export interface components {
             disabledReason: "paused" | "operator" | "gone" | "failing" | null;
             enabled: boolean;
             events?: string[];
-            health: components["schemas"]["HealthBody"];
+            health: components["schemas"]["WebhookHealth"];
             label: string;
             maxInFlight: number;
             /** @enum {string} */
@@ -2613,6 +2635,12 @@ export interface components {
             updatedAt: string;
             url: string;
         };
+        Listener: {
+            lastEventAt: string | null;
+            since: string | null;
+            /** @enum {string} */
+            state: "off" | "connecting" | "up" | "down";
+        };
         ListenerGapData: {
             backfilled: boolean;
             from: string | null;
@@ -2620,13 +2648,7 @@ export interface components {
             to: string;
             toSeq: number | null;
         };
-        ListenerView: {
-            lastEventAt: string | null;
-            since: string | null;
-            /** @enum {string} */
-            state: "off" | "connecting" | "up" | "down";
-        };
-        LogBody: {
+        Log: {
             accountId: string | null;
             at: string;
             bytesIn: number;
@@ -2662,35 +2684,14 @@ export interface components {
             code: string;
             pointer: string;
         };
-        LogOutputBody: {
-            log: components["schemas"]["LogBody"];
-        };
-        LoginInputBody: {
-            account_id?: string;
-            /**
-             * @default credentials
-             * @enum {string}
-             */
-            auth_type?: "credentials" | "mobile_app" | "oauth";
-            email?: string;
-            label?: string;
-            metadata?: {
-                [key: string]: string;
-            };
-            password?: string;
-            platform?: string;
-            /** @enum {string} */
-            proxy_country?: "us" | "uk";
-            reference_id?: string;
-            remember_credentials?: boolean;
-            site?: string;
-            supersede?: boolean;
-        };
-        LogsBody: {
-            logs: components["schemas"]["LogBody"][];
+        LogPage: {
+            logs: components["schemas"]["Log"][];
             nextCursor: string | null;
         };
-        MemberBody: {
+        LogResponse: {
+            log: components["schemas"]["Log"];
+        };
+        Member: {
             email: string;
             id: string;
             joinedAt: string;
@@ -2700,295 +2701,25 @@ export interface components {
             role: "owner" | "admin" | "developer" | "support";
             you: boolean;
         };
-        MemberOutputBody: {
-            member: components["schemas"]["MemberBody"];
-        };
-        Meta: {
-            /** @enum {string} */
-            class: "durable" | "ephemeral";
-            ofUserId: string | null;
-            purged?: boolean;
-            referenceId: string | null;
-            sandbox: boolean;
-            schema: number;
-            seq: number | null;
-            unreadable?: boolean;
-            upstreamAt: string | null;
-        };
-        MintBody: {
-            accountIds?: string[];
-            allowedIps?: string[];
-            createdAt: string;
-            expiresAt?: string;
+        MemberKey: {
             id: string;
-            inheritedMethods?: string[][];
-            key: string;
             label: string;
-            methods?: string[];
-            scopes: string[];
         };
-        MintInputBody: {
-            accountIds?: string[];
-            allowedIps?: string[];
-            expiresAt?: string;
-            label: string;
-            methods?: string[];
-            scopes?: string[];
-        };
-        MobileInputBody: {
-            account_id?: string;
-            label?: string;
-            metadata?: {
-                [key: string]: string;
-            };
-            platform?: string;
-            /** @enum {string} */
-            proxy_country?: "us" | "uk";
-            reference_id?: string;
-            return_url?: string;
-            site?: string;
-            supersede?: boolean;
-        };
-        OrgPullBody: {
-            events: components["schemas"]["Envelope"][];
-            gap: boolean;
-            nextCursor: string | null;
-        };
-        OrgReceiptOutputBody: {
-            receipt: unknown;
-        };
-        PageBody: {
-            allowed_origins: string[];
-            brand_dark: string;
-            brand_light: string;
-            help_url: string;
-            /** @enum {string} */
-            scheme: "system" | "light" | "dark";
-        };
-        PageOutputBody: {
-            page: components["schemas"]["PageBody"];
-        };
-        PatchAccountInputBody: {
-            label?: string;
-            metadata?: {
-                [key: string]: string;
-            };
-            /** @enum {string} */
-            proxyCountry?: "us" | "uk";
-            rememberCredentials?: boolean;
-        };
-        PatchEndpointInputBody: {
-            accountIds?: string[] | null;
-            description?: string;
-            enabled?: boolean;
-            events?: string[] | null;
-            /** @enum {string} */
-            ordering?: "account" | "none";
-            platforms?: string[] | null;
-            url?: string;
-        };
-        PatchMeInputBody: {
-            contactEmail?: string;
-            name?: string;
-        };
-        PeriodBody: {
-            accounts: components["schemas"]["HeldBody"];
-            byResource: {
-                [key: string]: number;
-            };
-            calls: components["schemas"]["CallsBody"];
-            connect: components["schemas"]["AttemptsBody"];
-            egressBytes: {
-                [key: string]: number;
-            };
-            events: components["schemas"]["EventsBody"];
-            periodEnd: string;
-            periodStart: string;
-        };
-        PersonaBody: {
-            effect: string;
-            /** @enum {string} */
-            group: "works" | "asks" | "refuses" | "breaks" | "later";
-            login: string;
-            persona: string;
-        };
-        PersonasBody: {
-            codes: components["schemas"]["CodeBody"][];
-            domain: string;
-            password: string;
-            personas: components["schemas"]["PersonaBody"][];
-        };
-        PlatformBody: {
-            /** @enum {string} */
-            environment: "sandbox" | "live";
-            /** @enum {string|null} */
-            eventSource: "socket" | "poll" | null;
-            flows: string[];
-            homeUrl: string | null;
+        MemberKeysRevoked: {
             id: string;
-            logo: string | null;
-            methods: number;
-            name: string;
-            regions: string[];
-            resources: number;
-            siteExample: string | null;
-            siteRequired: boolean;
-            version: string;
+            revoked: components["schemas"]["MemberKey"][];
         };
-        PlatformsOutputBody: {
-            platforms: components["schemas"]["PlatformBody"][];
-        };
-        PreviousKey: {
-            endsAt: string;
+        MemberRemoved: {
             id: string;
-        };
-        Problem: {
-            code: string;
-            detail?: string;
-            errors?: {
-                code: string;
-                detail: string;
-                pointer: string;
-            }[];
-            instance?: string;
-            logUrl?: string;
-            retryAfterSec?: number;
-            retryable: boolean;
-            status: number;
-            title: string;
-            type: string;
-            upstreamCode?: unknown;
-            upstreamMessage?: string | null;
-        } & {
-            [key: string]: unknown;
-        };
-        PullBody: {
-            events: components["schemas"]["Envelope"][];
-            gap: boolean;
-            nextCursor: string;
-        };
-        PutInputBody: {
-            events?: string[];
-            maxInFlight?: number;
-            /** @enum {string} */
-            ordering?: "strict" | "none";
-            signingSecret?: string;
-            url: string;
-        };
-        RateLimitsBody: {
-            account?: components["schemas"]["AccountWindowsBody"];
-            accountDefaults: components["schemas"]["AccountDefaultsBody"];
-            connectAttempts: components["schemas"]["WindowBody"];
-            org: components["schemas"]["WindowBody"];
-            orgMonth: components["schemas"]["WindowBody"];
-        };
-        ReauthInputBody: {
-            supersede?: boolean;
-        };
-        ReceiptKeyBody: {
-            /** @enum {string} */
-            algorithm: "Ed25519";
-            createdAt: string;
-            id: string;
-            publicKey: string;
-        };
-        ReceiptKeysOutputBody: {
-            keys: components["schemas"]["ReceiptKeyBody"][];
-        };
-        ReceiptOutputBody: {
-            receipt: unknown;
-        };
-        RegionBody: {
-            latencyMs: number | null;
-            ok: boolean;
-            region: string;
-        };
-        RemovedOutputBody: {
-            id: string;
-            keys: components["schemas"]["LeftKey"][];
+            keys: components["schemas"]["MemberKey"][];
             removed: boolean;
         };
-        ReplayBody: {
-            from: string;
-            id: string;
-            to: string;
+        MemberResponse: {
+            member: components["schemas"]["Member"];
         };
-        ReplayEndpointInputBody: {
-            accountIds?: string[];
-            dryRun?: boolean;
-            events?: string[];
-            fromTime: string;
-            toTime?: string;
-        };
-        ReplayEndpointOutputBody: {
-            replay: components["schemas"]["EndpointReplay"];
-        };
-        ReplayInputBody: {
-            dryRun?: boolean;
-            events?: string[];
-            fromId?: string;
-            fromTime?: string;
-            onlyFailed?: boolean;
-            toTime?: string;
-        };
-        ReplayOutputBody: {
-            replay: components["schemas"]["ReplayBody"];
-        };
-        ResultBody: {
-            dryRun?: boolean;
-            result: unknown;
-        };
-        ResumeInputBody: {
-            from?: string;
-        };
-        RevokeOutputBody: {
-            id: string;
-            revoked: boolean;
-        };
-        RevokedKeysOutputBody: {
-            id: string;
-            revoked: components["schemas"]["LeftKey"][];
-        };
-        RoleInputBody: {
-            /** @enum {string} */
-            role: "owner" | "admin" | "developer" | "support";
-        };
-        RotateBody: {
-            accountIds?: string[];
-            allowedIps?: string[];
-            createdAt: string;
-            expiresAt?: string;
-            id: string;
-            inheritedMethods?: string[][];
-            key: string;
-            label: string;
-            methods?: string[];
-            replaces: components["schemas"]["PreviousKey"];
-            scopes: string[];
-        };
-        RotateEndpointInputBody: {
-            overlapSec?: number;
-        };
-        RotateInputBody: {
-            overlapSec?: number;
-        };
-        RotateKeyInputBody: {
-            overlapSec?: number;
-        };
-        SandboxSessionBody: {
-            cookie: string;
-            curl: string;
-            headers: {
-                [key: string]: string;
-            };
-            userAgent: string;
-        };
-        SandboxSessionInputBody: {
-            login: string;
-        };
-        SdkBody: {
+        MethodCatalog: {
             hash: string;
-            methods: components["schemas"]["SdkMethod"][];
+            methods: components["schemas"]["MethodInfo"][];
             resources: {
                 [key: string]: string[];
             };
@@ -2997,15 +2728,7 @@ export interface components {
             };
             version: string;
         };
-        SdkCompact: {
-            hash: string;
-            methods: components["schemas"]["SdkName"][];
-            resources: {
-                [key: string]: string[];
-            };
-            version: string;
-        };
-        SdkMethod: {
+        MethodInfo: {
             /** @enum {string} */
             access: "read" | "write";
             args: unknown;
@@ -3028,16 +2751,22 @@ export interface components {
             since: string;
             timeoutMs: number;
         };
-        SdkName: {
-            /** @enum {string} */
-            access: "read" | "write";
-            description: string;
-            http: string[];
-            method: string;
-            positional: string[];
-            resource: string;
+        MethodResult: {
+            dryRun?: boolean;
+            result: unknown;
         };
-        SdkOpenAPI: {
+        MethodTool: {
+            annotations: {
+                [key: string]: boolean;
+            };
+            description: string;
+            inputSchema: {
+                [key: string]: unknown;
+            };
+            name: string;
+            title: string;
+        };
+        MethodsAsOpenAPI: {
             components: {
                 [key: string]: unknown;
             };
@@ -3054,10 +2783,231 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        SdkTools: {
-            tools: components["schemas"]["Tool"][];
+        MethodsAsTools: {
+            tools: components["schemas"]["MethodTool"][];
         };
-        SentBody: {
+        MintKeyRequest: {
+            accountIds?: string[];
+            allowedIps?: string[];
+            expiresAt?: string;
+            label: string;
+            methods?: string[];
+            scopes?: string[];
+        };
+        MintedKey: {
+            accountIds?: string[];
+            allowedIps?: string[];
+            createdAt: string;
+            expiresAt?: string;
+            id: string;
+            inheritedMethods?: string[][];
+            key: string;
+            label: string;
+            methods?: string[];
+            scopes: string[];
+        };
+        OpenSandboxSessionRequest: {
+            login: string;
+        };
+        OrgDeletion: {
+            purgeAt: string;
+            receiptUrl: string;
+            requestedAt: string;
+        };
+        OrgDeletionResponse: {
+            deletion: components["schemas"]["OrgDeletion"] | null;
+        };
+        OrgEventPage: {
+            events: components["schemas"]["Event"][];
+            gap: boolean;
+            nextCursor: string | null;
+        };
+        OrgReceipt: {
+            receipt: unknown;
+        };
+        Persona: {
+            effect: string;
+            /** @enum {string} */
+            group: "works" | "asks" | "refuses" | "breaks" | "later";
+            login: string;
+            persona: string;
+        };
+        PersonaList: {
+            codes: components["schemas"]["SandboxCode"][];
+            domain: string;
+            password: string;
+            personas: components["schemas"]["Persona"][];
+        };
+        Platform: {
+            /** @enum {string} */
+            environment: "sandbox" | "live";
+            /** @enum {string|null} */
+            eventSource: "socket" | "poll" | null;
+            flows: string[];
+            homeUrl: string | null;
+            id: string;
+            logo: string | null;
+            methods: number;
+            name: string;
+            regions: string[];
+            resources: number;
+            siteExample: string | null;
+            siteRequired: boolean;
+            version: string;
+        };
+        PlatformList: {
+            platforms: components["schemas"]["Platform"][];
+        };
+        Problem: {
+            code: string;
+            detail?: string;
+            errors?: {
+                code: string;
+                detail: string;
+                pointer: string;
+            }[];
+            instance?: string;
+            logUrl?: string;
+            retryAfterSec?: number;
+            retryable: boolean;
+            status: number;
+            title: string;
+            type: string;
+            upstreamCode?: unknown;
+            upstreamMessage?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        PurgeReceipt: {
+            receipt: unknown;
+        };
+        PutWebhookRequest: {
+            events?: string[];
+            maxInFlight?: number;
+            /** @enum {string} */
+            ordering?: "strict" | "none";
+            signingSecret?: string;
+            url: string;
+        };
+        RateLimits: {
+            account?: components["schemas"]["AccountWindows"];
+            accountDefaults: components["schemas"]["AccountRateDefaults"];
+            connectAttempts: components["schemas"]["UsageWindow"];
+            org: components["schemas"]["UsageWindow"];
+            orgMonth: components["schemas"]["UsageWindow"];
+        };
+        ReauthenticateRequest: {
+            supersede?: boolean;
+        };
+        ReceiptKey: {
+            /** @enum {string} */
+            algorithm: "Ed25519";
+            createdAt: string;
+            id: string;
+            publicKey: string;
+        };
+        ReceiptKeyList: {
+            keys: components["schemas"]["ReceiptKey"][];
+        };
+        Region: {
+            latencyMs: number | null;
+            ok: boolean;
+            region: string;
+        };
+        ReplacedKey: {
+            endsAt: string;
+            id: string;
+        };
+        Replay: {
+            from: string;
+            id: string;
+            to: string;
+        };
+        ReplayResponse: {
+            replay: components["schemas"]["Replay"];
+        };
+        ReplayWebhookEndpointRequest: {
+            accountIds?: string[];
+            dryRun?: boolean;
+            events?: string[];
+            fromTime: string;
+            toTime?: string;
+        };
+        ReplayWebhookRequest: {
+            dryRun?: boolean;
+            events?: string[];
+            fromId?: string;
+            fromTime?: string;
+            onlyFailed?: boolean;
+            toTime?: string;
+        };
+        ResumeWebhookRequest: {
+            from?: string;
+        };
+        RotateKeyRequest: {
+            overlapSec?: number;
+        };
+        RotateWebhookEndpointSecretRequest: {
+            overlapSec?: number;
+        };
+        RotateWebhookSecretRequest: {
+            overlapSec?: number;
+        };
+        RotatedKey: {
+            accountIds?: string[];
+            allowedIps?: string[];
+            createdAt: string;
+            expiresAt?: string;
+            id: string;
+            inheritedMethods?: string[][];
+            key: string;
+            label: string;
+            methods?: string[];
+            replaces: components["schemas"]["ReplacedKey"];
+            scopes: string[];
+        };
+        SandboxAccepted: {
+            accepted: boolean;
+        };
+        SandboxAccountResponse: {
+            account: components["schemas"]["Account"];
+        };
+        SandboxCode: {
+            code: string;
+            effect: string;
+        };
+        SandboxEventData: {
+            amountCents?: number;
+            count?: number;
+            reason?: string;
+            refId?: string;
+            text?: string;
+            userId?: string;
+        };
+        SandboxFault: {
+            accepted: boolean;
+            until: string | null;
+        };
+        SandboxFaultsCleared: {
+            cleared: number;
+        };
+        SandboxGenerator: {
+            perSecond: number;
+            running: boolean;
+            until: string;
+        };
+        SandboxGeneratorStopped: {
+            stopped: boolean;
+        };
+        SandboxSession: {
+            cookie: string;
+            curl: string;
+            headers: {
+                [key: string]: string;
+            };
+            userAgent: string;
+        };
+        SentRequest: {
             body: string | null;
             headers: {
                 [key: string]: string;
@@ -3065,61 +3015,19 @@ export interface components {
             method: string;
             url: string;
         };
-        SeriesBody: {
+        ServiceStatus: {
+            banner: components["schemas"]["Banner"] | null;
+            message: string;
+            regions: components["schemas"]["Region"][];
             /** @enum {string} */
-            by: "minute" | "hour" | "day";
-            deliveryLagSec: number | null;
-            eventsWaiting: number | null;
-            previous: components["schemas"]["UsageFigures"];
-            series: components["schemas"]["UsagePoint"][];
-            since: string;
-            totals: components["schemas"]["UsageFigures"];
-            until: string;
+            status: "normal" | "degraded" | "down";
         };
-        SessionBody: {
-            account_id: string | null;
-            attempts: string[];
-            client_token: string | null;
-            created_at: string;
-            expires_at: string;
-            finished_at: string | null;
-            id: string;
-            kinds: string[];
-            label: string;
-            opened_at: string | null;
-            platform: string | null;
-            reconnect_account_id: string | null;
-            reference_id: string | null;
-            site: string | null;
+        SetSandboxFaultRequest: {
+            count?: number;
             /** @enum {string} */
-            status: "open" | "in_progress" | "success" | "exited" | "expired";
-            url: string | null;
-        };
-        SessionInputBody: {
-            account_id?: string;
-            allowed_origins?: string[];
-            /** @deprecated */
-            deliver?: components["schemas"]["DeliverStruct"];
-            expires_in_sec?: number;
-            kinds?: string[];
-            label?: string;
-            /** @enum {string} */
-            locale?: "en" | "es";
-            platform?: string;
-            /** @enum {string} */
-            proxy_country?: "us" | "uk";
-            reference_id?: string;
-            /** @enum {string} */
-            remember_credentials?: "ask" | "always" | "never";
-            return_url?: string;
-            site?: string;
-        };
-        SessionOutputBody: {
-            session: components["schemas"]["SessionBody"];
-        };
-        SessionsOutputBody: {
-            nextCursor: string | null;
-            sessions: components["schemas"]["SessionBody"][];
+            kind: "rate_limit" | "error" | "slow" | "down" | "otp_next";
+            seconds?: number;
+            value?: number;
         };
         SignatureCheck: {
             accountId: string | null;
@@ -3134,7 +3042,7 @@ export interface components {
             code: string;
             message: string;
         };
-        StartInputBody: {
+        StartJobRequest: {
             accounts?: components["schemas"]["AccountChoice"];
             args?: {
                 [key: string]: unknown;
@@ -3145,24 +3053,18 @@ export interface components {
             method?: string;
             share?: number;
         };
-        StatusBody: {
-            banner: components["schemas"]["BannerBody"] | null;
-            message: string;
-            regions: components["schemas"]["RegionBody"][];
-            /** @enum {string} */
-            status: "normal" | "degraded" | "down";
+        StartSandboxGeneratorRequest: {
+            perSecond: number;
+            seconds: number;
         };
-        StoppedOutputBody: {
-            stopped: boolean;
-        };
-        SubmitInputBody: {
+        SubmitAttemptRequest: {
             code?: string;
             expected_state?: string;
             /** @enum {string} */
             otp_channel?: "sms" | "app" | "email" | "face";
             selfie_verification_completed?: boolean;
         };
-        SupportBody: {
+        SupportAccess: {
             endedAt: string | null;
             endedBy: string | null;
             expiresAt: string;
@@ -3175,53 +3077,30 @@ export interface components {
             /** @enum {string} */
             state: "requested" | "granted" | "ended" | "expired";
         };
-        SupportOutputBody: {
-            supportAccess: components["schemas"]["SupportBody"];
+        SupportAccessList: {
+            supportAccess: components["schemas"]["SupportAccess"][];
         };
-        TeamBody: {
-            invitations: components["schemas"]["InvitationBody"][];
-            members: components["schemas"]["MemberBody"][];
+        SupportAccessResponse: {
+            supportAccess: components["schemas"]["SupportAccess"];
+        };
+        Team: {
+            invitations: components["schemas"]["Invitation"][];
+            members: components["schemas"]["Member"][];
         };
         TestData: {
             message: string;
             requestId: string;
         };
-        TestOutputBody: {
-            delivered: boolean;
-            durationMs: number;
-            responseSnippet: string;
-            status: number;
-        };
-        TokenInputBody: {
-            account_id?: string;
+        UpdateAccountRequest: {
             label?: string;
             metadata?: {
                 [key: string]: string;
             };
-            platform?: string;
             /** @enum {string} */
-            proxy_country?: "us" | "uk";
-            reference_id?: string;
-            site?: string;
-            supersede?: boolean;
-            token: string;
+            proxyCountry?: "us" | "uk";
+            rememberCredentials?: boolean;
         };
-        TokenOutputBody: {
-            expiresAt: string;
-            token: string;
-        };
-        Tool: {
-            annotations: {
-                [key: string]: boolean;
-            };
-            description: string;
-            inputSchema: {
-                [key: string]: unknown;
-            };
-            name: string;
-            title: string;
-        };
-        UpdateKeyInputBody: {
+        UpdateKeyRequest: {
             accountIds?: string[] | null;
             allowedIps?: string[] | null;
             expiresAt?: string | null;
@@ -3229,24 +3108,42 @@ export interface components {
             methods?: string[] | null;
             scopes?: string[];
         };
-        UploadBody: {
+        UpdateMeRequest: {
+            contactEmail?: string;
+            name?: string;
+        };
+        UpdateMemberRequest: {
+            /** @enum {string} */
+            role: "owner" | "admin" | "developer" | "support";
+        };
+        UpdateWebhookEndpointRequest: {
+            accountIds?: string[] | null;
+            description?: string;
+            enabled?: boolean;
+            events?: string[] | null;
+            /** @enum {string} */
+            ordering?: "account" | "none";
+            platforms?: string[] | null;
+            url?: string;
+        };
+        UploadResponse: {
             result: unknown;
         };
-        UploadPartBody: {
-            part: components["schemas"]["UploadPartBodyPartStruct"];
-        };
-        UploadPartBodyPartStruct: {
+        UploadedPart: {
             etag: string;
             number: number;
+        };
+        UploadedPartResponse: {
+            part: components["schemas"]["UploadedPart"];
         };
         UrlCount: {
             attention: number;
             url: string;
             webhooks: number;
         };
-        UsageBody: {
-            rateLimits: components["schemas"]["RateLimitsBody"];
-            usage: components["schemas"]["PeriodBody"];
+        Usage: {
+            rateLimits: components["schemas"]["RateLimits"];
+            usage: components["schemas"]["UsagePeriod"];
         };
         UsageFigures: {
             calls: number;
@@ -3261,6 +3158,20 @@ export interface components {
             p99Ms: number | null;
             slowestDeliveryMs: number | null;
             succeeded: number;
+        };
+        UsagePeriod: {
+            accounts: components["schemas"]["AccountUsage"];
+            byResource: {
+                [key: string]: number;
+            };
+            calls: components["schemas"]["CallUsage"];
+            connect: components["schemas"]["AttemptUsage"];
+            egressBytes: {
+                [key: string]: number;
+            };
+            events: components["schemas"]["EventUsage"];
+            periodEnd: string;
+            periodStart: string;
         };
         UsagePoint: {
             at: string;
@@ -3277,11 +3188,43 @@ export interface components {
             slowestDeliveryMs: number | null;
             succeeded: number;
         };
+        UsageSeries: {
+            /** @enum {string} */
+            by: "minute" | "hour" | "day";
+            deliveryLagSec: number | null;
+            eventsWaiting: number | null;
+            previous: components["schemas"]["UsageFigures"];
+            series: components["schemas"]["UsagePoint"][];
+            since: string;
+            totals: components["schemas"]["UsageFigures"];
+            until: string;
+        };
         UsageThresholdData: {
             limit: number;
             metric: string;
             percent: number;
             used: number;
+        };
+        UsageWindow: {
+            limit: number;
+            remaining: number;
+            reset: number;
+        };
+        Webhook: {
+            createdAt: string;
+            /** @enum {string|null} */
+            disabledReason: "paused" | "operator" | "gone" | "failing" | null;
+            enabled: boolean;
+            events?: string[];
+            health: components["schemas"]["WebhookHealth"];
+            maxInFlight: number;
+            /** @enum {string} */
+            ordering: "strict" | "none";
+            previousSecretUntil: string | null;
+            signingSecret?: string;
+            signingSecretLast4: string;
+            updatedAt: string;
+            url: string;
         };
         WebhookCounts: {
             attention: number;
@@ -3292,11 +3235,80 @@ export interface components {
             none: number;
             paused: number;
         };
+        WebhookDeleted: {
+            deleted: boolean;
+            id: string;
+        };
         WebhookDisabledData: {
             endpointId?: string;
             failingSinceSec: number;
             reason: string;
             url: string;
+        };
+        WebhookEndpoint: {
+            accountIds: string[] | null;
+            createdAt: string;
+            description: string;
+            /** @enum {string|null} */
+            disabledReason: "paused" | "gone" | "failing" | null;
+            enabled: boolean;
+            events: string[] | null;
+            health: components["schemas"]["WebhookEndpointHealth"];
+            id: string;
+            /** @enum {string} */
+            ordering: "account" | "none";
+            platforms: string[] | null;
+            previousSecretUntil: string | null;
+            replacedWebhooks?: number;
+            signingSecret?: string;
+            signingSecretLast4: string;
+            updatedAt: string;
+            url: string;
+        };
+        WebhookEndpointDeleted: {
+            deleted: boolean;
+            id: string;
+        };
+        WebhookEndpointHealth: {
+            accountsBehind: number;
+            backlog: number;
+            failingSince: string | null;
+            lagSec: number;
+            lastDeliveryAt: string | null;
+            lastError: string | null;
+            lastStatus: number | null;
+            lastSuccessAt: string | null;
+            nextAttemptAt: string | null;
+            /** @enum {string} */
+            state: "healthy" | "failing" | "paused" | "disabled";
+            successRate24h: number | null;
+        };
+        WebhookEndpointList: {
+            endpoints: components["schemas"]["WebhookEndpoint"][];
+        };
+        WebhookEndpointResponse: {
+            endpoint: components["schemas"]["WebhookEndpoint"];
+        };
+        WebhookHealth: {
+            backlog: number;
+            cursor: string;
+            failingSince: string | null;
+            lagSec: number;
+            /** @enum {string} */
+            laneState: "live" | "lagging" | "backoff" | "draining" | "paused" | "disabled";
+            lastDeliveryAt: string | null;
+            lastError: string | null;
+            lastStatus: number | null;
+            lastSuccessAt: string | null;
+            nextAttemptAt: string | null;
+            /** @enum {string} */
+            state: "healthy" | "failing" | "paused" | "disabled";
+        };
+        WebhookPage: {
+            counts: components["schemas"]["WebhookCounts"];
+            nextCursor: string | null;
+            urls?: components["schemas"]["UrlCount"][];
+            webhooks: components["schemas"]["ListedWebhook"][];
         };
         WebhookRecoveredData: {
             endpointId?: string;
@@ -3304,20 +3316,14 @@ export interface components {
             reason: string;
             url: string;
         };
-        WebhooksBody: {
-            counts: components["schemas"]["WebhookCounts"];
-            nextCursor: string | null;
-            urls?: components["schemas"]["UrlCount"][];
-            webhooks: components["schemas"]["ListedWebhook"][];
+        WebhookResponse: {
+            webhook: components["schemas"]["Webhook"];
         };
-        WindowBody: {
-            limit: number;
-            remaining: number;
-            reset: number;
-        };
-        WithdrawnOutputBody: {
-            id: string;
-            withdrawn: boolean;
+        WebhookTest: {
+            delivered: boolean;
+            durationMs: number;
+            responseSnippet: string;
+            status: number;
         };
     };
     responses: never;
@@ -3400,7 +3406,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountsBody"];
+                    "application/json": components["schemas"]["AccountPage"];
                     "text/csv": unknown;
                 };
             };
@@ -3422,7 +3428,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountOutputBody"];
+                    "application/json": components["schemas"]["AccountResponse"];
                 };
             };
         };
@@ -3445,7 +3451,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeletedOutputBody1"];
+                    "application/json": components["schemas"]["AccountDisconnected"];
                 };
             };
         };
@@ -3463,7 +3469,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PatchAccountInputBody"];
+                "application/json": components["schemas"]["UpdateAccountRequest"];
             };
         };
         responses: {
@@ -3472,7 +3478,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountOutputBody"];
+                    "application/json": components["schemas"]["AccountResponse"];
                 };
             };
         };
@@ -3496,7 +3502,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AuditBody"];
+                    "application/json": components["schemas"]["AuditPage"];
                 };
             };
         };
@@ -3526,7 +3532,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PullBody"];
+                    "application/json": components["schemas"]["EventPage"];
                     "text/event-stream": unknown;
                 };
             };
@@ -3569,7 +3575,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TokenOutputBody"];
+                    "application/json": components["schemas"]["EventToken"];
                 };
             };
         };
@@ -3591,7 +3597,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EventBody"];
+                    "application/json": components["schemas"]["EventResponse"];
                 };
             };
         };
@@ -3612,7 +3618,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountMeOutputBody"];
+                    "application/json": components["schemas"]["AccountMeResponse"];
                 };
             };
         };
@@ -3676,7 +3682,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UploadBody"];
+                    "application/json": components["schemas"]["UploadResponse"];
                 };
             };
         };
@@ -3703,7 +3709,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UploadPartBody"];
+                    "application/json": components["schemas"]["UploadedPartResponse"];
                 };
             };
         };
@@ -3762,7 +3768,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountOutputBody"];
+                    "application/json": components["schemas"]["AccountResponse"];
                 };
             };
         };
@@ -3783,7 +3789,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReceiptOutputBody"];
+                    "application/json": components["schemas"]["PurgeReceipt"];
                 };
             };
         };
@@ -3802,7 +3808,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["ReauthInputBody"];
+                "application/json": components["schemas"]["ReauthenticateRequest"];
             };
         };
         responses: {
@@ -3837,7 +3843,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionOutputBody"];
+                    "application/json": components["schemas"]["ConnectSessionResponse"];
                 };
             };
         };
@@ -3860,7 +3866,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountOutputBody"];
+                    "application/json": components["schemas"]["AccountResponse"];
                 };
             };
         };
@@ -3881,7 +3887,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HookOutputBody"];
+                    "application/json": components["schemas"]["WebhookResponse"];
                 };
             };
         };
@@ -3899,7 +3905,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PutInputBody"];
+                "application/json": components["schemas"]["PutWebhookRequest"];
             };
         };
         responses: {
@@ -3908,7 +3914,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HookOutputBody"];
+                    "application/json": components["schemas"]["WebhookResponse"];
                 };
             };
         };
@@ -3931,7 +3937,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeletedOutputBody"];
+                    "application/json": components["schemas"]["WebhookDeleted"];
                 };
             };
         };
@@ -3958,7 +3964,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListOutputBody"];
+                    "application/json": components["schemas"]["DeliveryPage"];
                 };
             };
         };
@@ -3980,7 +3986,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeliveryOutputBody"];
+                    "application/json": components["schemas"]["DeliveryResponse"];
                 };
             };
         };
@@ -4004,7 +4010,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeliveryOutputBody"];
+                    "application/json": components["schemas"]["DeliveryResponse"];
                 };
             };
         };
@@ -4027,7 +4033,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HookOutputBody"];
+                    "application/json": components["schemas"]["WebhookResponse"];
                 };
             };
         };
@@ -4045,7 +4051,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ReplayInputBody"];
+                "application/json": components["schemas"]["ReplayWebhookRequest"];
             };
         };
         responses: {
@@ -4054,7 +4060,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReplayOutputBody"];
+                    "application/json": components["schemas"]["ReplayResponse"];
                 };
             };
         };
@@ -4072,7 +4078,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["ResumeInputBody"];
+                "application/json": components["schemas"]["ResumeWebhookRequest"];
             };
         };
         responses: {
@@ -4081,7 +4087,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HookOutputBody"];
+                    "application/json": components["schemas"]["WebhookResponse"];
                 };
             };
         };
@@ -4099,7 +4105,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["RotateInputBody"];
+                "application/json": components["schemas"]["RotateWebhookSecretRequest"];
             };
         };
         responses: {
@@ -4108,7 +4114,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HookOutputBody"];
+                    "application/json": components["schemas"]["WebhookResponse"];
                 };
             };
         };
@@ -4131,7 +4137,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TestOutputBody"];
+                    "application/json": components["schemas"]["WebhookTest"];
                 };
             };
         };
@@ -4154,7 +4160,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ResultBody"];
+                    "application/json": components["schemas"]["MethodResult"];
                 };
             };
         };
@@ -4185,7 +4191,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ResultBody"];
+                    "application/json": components["schemas"]["MethodResult"];
                 };
             };
         };
@@ -4210,7 +4216,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AttemptsOutputBody"];
+                    "application/json": components["schemas"]["AttemptPage"];
                 };
             };
         };
@@ -4227,7 +4233,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CookieInputBody"];
+                "application/json": components["schemas"]["ConnectCookieRequest"];
             };
         };
         responses: {
@@ -4256,7 +4262,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CurlInputBody"];
+                "application/json": components["schemas"]["ConnectCurlRequest"];
             };
         };
         responses: {
@@ -4276,7 +4282,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CurlAnswer"];
+                    "application/json": components["schemas"]["CurlAttempt"];
                 };
             };
         };
@@ -4297,7 +4303,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FlowsOutputBody"];
+                    "application/json": components["schemas"]["ConnectFlowList"];
                 };
             };
         };
@@ -4319,7 +4325,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FunnelBody"];
+                    "application/json": components["schemas"]["ConnectFunnel"];
                 };
             };
         };
@@ -4336,7 +4342,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["LoginInputBody"];
+                "application/json": components["schemas"]["ConnectLoginRequest"];
             };
         };
         responses: {
@@ -4396,7 +4402,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SubmitInputBody"];
+                "application/json": components["schemas"]["SubmitAttemptRequest"];
             };
         };
         responses: {
@@ -4549,7 +4555,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["MobileInputBody"];
+                "application/json": components["schemas"]["ConnectMobileRequest"];
             };
         };
         responses: {
@@ -4580,7 +4586,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PageOutputBody"];
+                    "application/json": components["schemas"]["ConnectPageResponse"];
                 };
             };
         };
@@ -4596,7 +4602,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PageBody"];
+                "application/json": components["schemas"]["ConnectPage"];
             };
         };
         responses: {
@@ -4605,7 +4611,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PageOutputBody"];
+                    "application/json": components["schemas"]["ConnectPageResponse"];
                 };
             };
         };
@@ -4629,7 +4635,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionsOutputBody"];
+                    "application/json": components["schemas"]["ConnectSessionPage"];
                 };
             };
         };
@@ -4645,7 +4651,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SessionInputBody"];
+                "application/json": components["schemas"]["CreateConnectSessionRequest"];
             };
         };
         responses: {
@@ -4654,7 +4660,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionOutputBody"];
+                    "application/json": components["schemas"]["ConnectSessionResponse"];
                 };
             };
         };
@@ -4675,7 +4681,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionOutputBody"];
+                    "application/json": components["schemas"]["ConnectSessionResponse"];
                 };
             };
         };
@@ -4692,7 +4698,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TokenInputBody"];
+                "application/json": components["schemas"]["ConnectTokenRequest"];
             };
         };
         responses: {
@@ -4727,7 +4733,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListOutputBody"];
+                    "application/json": components["schemas"]["DeliveryPage"];
                 };
             };
         };
@@ -4748,7 +4754,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeliveryOutputBody"];
+                    "application/json": components["schemas"]["DeliveryResponse"];
                 };
             };
         };
@@ -4772,7 +4778,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorsOutputBody"];
+                    "application/json": components["schemas"]["ErrorGroupList"];
                 };
             };
         };
@@ -4802,7 +4808,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OrgPullBody"];
+                    "application/json": components["schemas"]["OrgEventPage"];
                     "text/event-stream": unknown;
                 };
             };
@@ -4822,7 +4828,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KindsOutputBody"];
+                    "application/json": components["schemas"]["EventKindList"];
                 };
             };
         };
@@ -4843,7 +4849,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EventBody"];
+                    "application/json": components["schemas"]["EventResponse"];
                 };
             };
         };
@@ -4866,7 +4872,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobsBody"];
+                    "application/json": components["schemas"]["JobPage"];
                 };
             };
         };
@@ -4882,7 +4888,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["StartInputBody"];
+                "application/json": components["schemas"]["StartJobRequest"];
             };
         };
         responses: {
@@ -4891,7 +4897,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobBody"];
+                    "application/json": components["schemas"]["JobResponse"];
                 };
             };
         };
@@ -4916,7 +4922,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobBody"];
+                    "application/json": components["schemas"]["JobResponse"];
                 };
             };
         };
@@ -4939,7 +4945,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobBody"];
+                    "application/json": components["schemas"]["JobResponse"];
                 };
             };
         };
@@ -4966,7 +4972,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobBody"];
+                    "application/json": components["schemas"]["JobResponse"];
                 };
             };
         };
@@ -5034,7 +5040,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["LogsBody"];
+                    "application/json": components["schemas"]["LogPage"];
                     "text/csv": unknown;
                 };
             };
@@ -5056,7 +5062,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["LogOutputBody"];
+                    "application/json": components["schemas"]["LogResponse"];
                 };
             };
         };
@@ -5075,7 +5081,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["IdentityBody"];
+                    "application/json": components["schemas"]["Identity"];
                 };
             };
         };
@@ -5091,7 +5097,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PatchMeInputBody"];
+                "application/json": components["schemas"]["UpdateMeRequest"];
             };
         };
         responses: {
@@ -5100,7 +5106,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["IdentityBody"];
+                    "application/json": components["schemas"]["Identity"];
                 };
             };
         };
@@ -5127,7 +5133,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AuditBody"];
+                    "application/json": components["schemas"]["AuditPage"];
                     "text/csv": unknown;
                 };
             };
@@ -5147,7 +5153,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KeysBody"];
+                    "application/json": components["schemas"]["KeyList"];
                 };
             };
         };
@@ -5163,7 +5169,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["MintInputBody"];
+                "application/json": components["schemas"]["MintKeyRequest"];
             };
         };
         responses: {
@@ -5172,7 +5178,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MintBody"];
+                    "application/json": components["schemas"]["MintedKey"];
                 };
             };
         };
@@ -5195,7 +5201,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RevokeOutputBody"];
+                    "application/json": components["schemas"]["KeyRevoked"];
                 };
             };
         };
@@ -5213,7 +5219,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["UpdateKeyInputBody"];
+                "application/json": components["schemas"]["UpdateKeyRequest"];
             };
         };
         responses: {
@@ -5222,7 +5228,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KeyEntry"];
+                    "application/json": components["schemas"]["Key"];
                 };
             };
         };
@@ -5240,7 +5246,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["RotateKeyInputBody"];
+                "application/json": components["schemas"]["RotateKeyRequest"];
             };
         };
         responses: {
@@ -5249,7 +5255,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RotateBody"];
+                    "application/json": components["schemas"]["RotatedKey"];
                 };
             };
         };
@@ -5268,7 +5274,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BrowsersOutputBody"];
+                    "application/json": components["schemas"]["BrowserSessionList"];
                 };
             };
         };
@@ -5291,7 +5297,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EndedOutputBody"];
+                    "application/json": components["schemas"]["BrowserSessionEnded"];
                 };
             };
         };
@@ -5312,7 +5318,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UsageBody"];
+                    "application/json": components["schemas"]["Usage"];
                 };
             };
         };
@@ -5352,7 +5358,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeletionOutputBody"];
+                    "application/json": components["schemas"]["OrgDeletionResponse"];
                 };
             };
         };
@@ -5373,7 +5379,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OrgReceiptOutputBody"];
+                    "application/json": components["schemas"]["OrgReceipt"];
                 };
             };
         };
@@ -5389,7 +5395,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["InviteInputBody"];
+                "application/json": components["schemas"]["InviteMemberRequest"];
             };
         };
         responses: {
@@ -5398,7 +5404,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["InviteOutputBody"];
+                    "application/json": components["schemas"]["InvitationSent"];
                 };
             };
         };
@@ -5421,7 +5427,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WithdrawnOutputBody"];
+                    "application/json": components["schemas"]["InvitationWithdrawn"];
                 };
             };
         };
@@ -5440,7 +5446,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TeamBody"];
+                    "application/json": components["schemas"]["Team"];
                 };
             };
         };
@@ -5463,7 +5469,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RemovedOutputBody"];
+                    "application/json": components["schemas"]["MemberRemoved"];
                 };
             };
         };
@@ -5481,7 +5487,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RoleInputBody"];
+                "application/json": components["schemas"]["UpdateMemberRequest"];
             };
         };
         responses: {
@@ -5490,7 +5496,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MemberOutputBody"];
+                    "application/json": components["schemas"]["MemberResponse"];
                 };
             };
         };
@@ -5513,7 +5519,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RevokedKeysOutputBody"];
+                    "application/json": components["schemas"]["MemberKeysRevoked"];
                 };
             };
         };
@@ -5534,7 +5540,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeletionOutputBody"];
+                    "application/json": components["schemas"]["OrgDeletionResponse"];
                 };
             };
         };
@@ -5553,7 +5559,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListSupportOutputBody"];
+                    "application/json": components["schemas"]["SupportAccessList"];
                 };
             };
         };
@@ -5576,7 +5582,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SupportOutputBody"];
+                    "application/json": components["schemas"]["SupportAccessResponse"];
                 };
             };
         };
@@ -5594,7 +5600,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["GrantInputBody"];
+                "application/json": components["schemas"]["GrantSupportAccessRequest"];
             };
         };
         responses: {
@@ -5603,7 +5609,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SupportOutputBody"];
+                    "application/json": components["schemas"]["SupportAccessResponse"];
                 };
             };
         };
@@ -5622,7 +5628,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PlatformsOutputBody"];
+                    "application/json": components["schemas"]["PlatformList"];
                 };
             };
         };
@@ -5641,7 +5647,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReceiptKeysOutputBody"];
+                    "application/json": components["schemas"]["ReceiptKeyList"];
                 };
             };
         };
@@ -5659,7 +5665,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ActInputBody"];
+                "application/json": components["schemas"]["ActOnSandboxRequest"];
             };
         };
         responses: {
@@ -5668,7 +5674,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AcceptedOutputBody"];
+                    "application/json": components["schemas"]["SandboxAccepted"];
                 };
             };
         };
@@ -5686,7 +5692,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["FaultInputBody"];
+                "application/json": components["schemas"]["SetSandboxFaultRequest"];
             };
         };
         responses: {
@@ -5695,7 +5701,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FaultOutputBody"];
+                    "application/json": components["schemas"]["SandboxFault"];
                 };
             };
         };
@@ -5718,7 +5724,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ClearedOutputBody"];
+                    "application/json": components["schemas"]["SandboxFaultsCleared"];
                 };
             };
         };
@@ -5736,7 +5742,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["FireInputBody"];
+                "application/json": components["schemas"]["FireSandboxEventRequest"];
             };
         };
         responses: {
@@ -5745,7 +5751,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AcceptedOutputBody"];
+                    "application/json": components["schemas"]["SandboxAccepted"];
                 };
             };
         };
@@ -5763,7 +5769,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["GeneratorInputBody"];
+                "application/json": components["schemas"]["StartSandboxGeneratorRequest"];
             };
         };
         responses: {
@@ -5772,7 +5778,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["GeneratorOutputBody"];
+                    "application/json": components["schemas"]["SandboxGenerator"];
                 };
             };
         };
@@ -5795,7 +5801,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StoppedOutputBody"];
+                    "application/json": components["schemas"]["SandboxGeneratorStopped"];
                 };
             };
         };
@@ -5818,7 +5824,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountOutputBody"];
+                    "application/json": components["schemas"]["SandboxAccountResponse"];
                 };
             };
         };
@@ -5837,7 +5843,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["AdvanceInputBody"];
+                "application/json": components["schemas"]["AdvanceSandboxAttemptRequest"];
             };
         };
         responses: {
@@ -5866,7 +5872,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PersonasBody"];
+                    "application/json": components["schemas"]["PersonaList"];
                 };
             };
         };
@@ -5882,7 +5888,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SandboxSessionInputBody"];
+                "application/json": components["schemas"]["OpenSandboxSessionRequest"];
             };
         };
         responses: {
@@ -5891,7 +5897,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SandboxSessionBody"];
+                    "application/json": components["schemas"]["SandboxSession"];
                 };
             };
         };
@@ -5922,7 +5928,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SdkBody"] | components["schemas"]["SdkCompact"] | components["schemas"]["SdkTools"] | components["schemas"]["SdkOpenAPI"];
+                    "application/json": components["schemas"]["MethodCatalog"] | components["schemas"]["CompactMethodCatalog"] | components["schemas"]["MethodsAsTools"] | components["schemas"]["MethodsAsOpenAPI"];
                 };
             };
         };
@@ -5941,7 +5947,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusBody"];
+                    "application/json": components["schemas"]["ServiceStatus"];
                 };
             };
         };
@@ -5968,7 +5974,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SeriesBody"];
+                    "application/json": components["schemas"]["UsageSeries"];
                 };
             };
         };
@@ -5987,7 +5993,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EndpointsOutputBody"];
+                    "application/json": components["schemas"]["WebhookEndpointList"];
                 };
             };
         };
@@ -6003,7 +6009,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["AddEndpointInputBody"];
+                "application/json": components["schemas"]["CreateWebhookEndpointRequest"];
             };
         };
         responses: {
@@ -6012,7 +6018,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EndpointOutputBody"];
+                    "application/json": components["schemas"]["WebhookEndpointResponse"];
                 };
             };
         };
@@ -6033,7 +6039,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EndpointOutputBody"];
+                    "application/json": components["schemas"]["WebhookEndpointResponse"];
                 };
             };
         };
@@ -6056,7 +6062,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeletedEndpointOutputBody"];
+                    "application/json": components["schemas"]["WebhookEndpointDeleted"];
                 };
             };
         };
@@ -6074,7 +6080,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PatchEndpointInputBody"];
+                "application/json": components["schemas"]["UpdateWebhookEndpointRequest"];
             };
         };
         responses: {
@@ -6083,7 +6089,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EndpointOutputBody"];
+                    "application/json": components["schemas"]["WebhookEndpointResponse"];
                 };
             };
         };
@@ -6110,7 +6116,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListOutputBody"];
+                    "application/json": components["schemas"]["DeliveryPage"];
                 };
             };
         };
@@ -6132,7 +6138,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EndpointDeliveryOutputBody"];
+                    "application/json": components["schemas"]["EndpointDeliveryResponse"];
                 };
             };
         };
@@ -6156,7 +6162,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeliveryOutputBody"];
+                    "application/json": components["schemas"]["DeliveryResponse"];
                 };
             };
         };
@@ -6174,7 +6180,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ReplayEndpointInputBody"];
+                "application/json": components["schemas"]["ReplayWebhookEndpointRequest"];
             };
         };
         responses: {
@@ -6183,7 +6189,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReplayEndpointOutputBody"];
+                    "application/json": components["schemas"]["EndpointReplayResponse"];
                 };
             };
         };
@@ -6201,7 +6207,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["RotateEndpointInputBody"];
+                "application/json": components["schemas"]["RotateWebhookEndpointSecretRequest"];
             };
         };
         responses: {
@@ -6210,7 +6216,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EndpointOutputBody"];
+                    "application/json": components["schemas"]["WebhookEndpointResponse"];
                 };
             };
         };
@@ -6233,7 +6239,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TestOutputBody"];
+                    "application/json": components["schemas"]["WebhookTest"];
                 };
             };
         };
@@ -6259,7 +6265,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WebhooksBody"];
+                    "application/json": components["schemas"]["WebhookPage"];
                 };
             };
         };
@@ -6275,7 +6281,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CheckInputBody"];
+                "application/json": components["schemas"]["CheckSignatureRequest"];
             };
         };
         responses: {

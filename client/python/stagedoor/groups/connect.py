@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         ConnectSession,
         ConnectSessionPage,
         CurlAttempt,
-        Platforms,
+        PlatformList,
     )
 
 
@@ -100,11 +100,11 @@ class ConnectGroup(Group):
             expires_in_sec: Default: 1800.
             kinds: The connect methods that the page offers: oauth, token, credentials, mobile_app. Default: those of
                 the platform; to reconnect an account, those that give the same credentials.
-            label
+            label: The label of the account that is connected.
             locale: Default: the language of the creator's browser.
             platform: The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
-            proxy_country
-            reference_id
+            proxy_country: The region of the account that is connected.
+            reference_id: Your own reference of the creator. Attempts, accounts and events of the link have it.
             remember_credentials: Default: ask.
             return_url: The address to which the creator's browser goes at the end, with status, account_id,
                 reference_id and session_id in the query.
@@ -220,10 +220,10 @@ class ConnectGroup(Group):
         Needs the scope `accounts:read`.
 
         Arguments:
-            state
-            kind
-            reference_id
-            limit
+            state: Only attempts in this state.
+            kind: Only attempts of this kind.
+            reference_id: Only attempts with this reference of yours.
+            limit: The largest number of attempts to return.
             cursor: nextCursor of the previous page.
         """
         return self._get("/v1/connect/attempts", params, case="snake", options=options)
@@ -243,7 +243,7 @@ class ConnectGroup(Group):
         """
         return self._get("/v1/connect/flows", params, options=options)
 
-    def list_platforms(self, *, options: RequestOptions | None = None) -> Platforms:
+    def list_platforms(self, *, options: RequestOptions | None = None) -> PlatformList:
         """List platforms.
 
         The creator platforms of the key's environment. The first one is the default: a connect that names no
@@ -377,8 +377,8 @@ class ConnectGroup(Group):
             brand_dark (required): The colour of buttons on a dark background; empty to use brand_light.
             brand_light (required): The colour of buttons on a light background, as #rrggbb; empty for the default. A
                 colour with too little contrast to its text is darkened.
-            help_url (required)
-            scheme (required)
+            help_url (required): The address of your own help page; empty for none.
+            scheme (required): Light or dark; system follows the creator's device.
         """
         return self._change("PUT", "/v1/connect/page", params, case="snake", unwrap="page", options=options)
 

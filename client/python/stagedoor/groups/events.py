@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .._core import RequestOptions
     from ..events import Event
     from ..params import EventsListOfAccountParams, EventsListParams
-    from ..types import EventPage, EventToken, Kinds, OrgEventPage
+    from ..types import EventKindList, EventPage, EventToken, OrgEventPage
 
 
 class EventsGroup(Group):
@@ -82,7 +82,7 @@ class EventsGroup(Group):
         """
         return self._get("/v1/events", params, options=options)
 
-    def list_kinds(self, *, options: RequestOptions | None = None) -> Kinds:
+    def list_kinds(self, *, options: RequestOptions | None = None) -> EventKindList:
         """List kinds of events.
 
         Every kind of event that the organisation can receive: those of its platforms, and those of the service

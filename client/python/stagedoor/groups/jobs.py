@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .._core import RequestOptions
     from ..params import JobsGetParams, JobsListParams, JobsStartParams
-    from ..types import Job, Jobs
+    from ..types import Job, JobPage
 
 
 class JobsGroup(Group):
@@ -45,7 +45,7 @@ class JobsGroup(Group):
         """Iterate over the items of all pages of list. Pages are fetched on demand."""
         return self._iterate("/v1/jobs", params, ("cursor", "nextCursor", "jobs"), options=options)
 
-    def list(self, *, options: RequestOptions | None = None, **params: Unpack[JobsListParams]) -> Jobs:
+    def list(self, *, options: RequestOptions | None = None, **params: Unpack[JobsListParams]) -> JobPage:
         """List jobs.
 
         The jobs of the organisation, newest first. They are kept for 30 days after they are over.

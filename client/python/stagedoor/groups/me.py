@@ -36,6 +36,6 @@ class MeGroup(Group):
 
         Arguments:
             contact_email: The address at which the service contacts the organisation.
-            name
+            name: The name of the organisation.
         """
         return self._change("PATCH", "/v1/me", params, options=options)

@@ -51,7 +51,7 @@ class TeamGroup(Group):
         Arguments:
             email (required): The address to invite. Only a user who signs in with this address, verified by the
                 identity provider, can accept.
-            role (required)
+            role (required): What the person may do after joining.
         """
         return self._change("POST", "/v1/org/invitations", params, key=True, options=options)
 
@@ -118,7 +118,7 @@ class TeamGroup(Group):
         Needs the scope `me:write`.
 
         Arguments:
-            role (required)
+            role (required): What the member may do from now on.
         """
         return self._change(
             "PATCH",

@@ -156,8 +156,8 @@ class WebhookEndpointsGroup(Group):
         """Replay events to an endpoint.
 
         Sends events from the log again, with their original bytes and ids, next to live events. Those of an account
-        are in order. It also sends events from before the endpoint was created. Its deliveries have the header
-        `X-Webhook-Replay`.
+        are in order. It also sends events from before the endpoint was created. A replay waits while the endpoint
+        fails. Its deliveries have the header `X-Webhook-Replay`.
 
         Needs the scope `webhooks:write`.
 
@@ -220,12 +220,13 @@ class WebhookEndpointsGroup(Group):
 
         Arguments:
             account_ids: Null for every account.
-            description
+            description: A note for people.
             enabled: false holds the events back; true continues where delivery stopped.
             events: Null for every event.
-            ordering
+            ordering: account: the events of an account are delivered one after the other. none: all events are
+                delivered independently.
             platforms: Null for every platform.
-            url
+            url: The address to which events are sent.
         """
         return self._change(
             "PATCH",

@@ -24,8 +24,8 @@ class BundlesResource(Resource):
         """Create a bundle: several months at a discount.
 
         Arguments:
-            months (required)
-            percent (required)
+            months (required): The number of months.
+            percent (required): The discount in percent.
         """
         return self._write("create", params, options)
 
@@ -33,7 +33,7 @@ class BundlesResource(Resource):
         """Delete a bundle. Fans who bought it keep their months. It cannot be undone.
 
         Arguments:
-            bundle_id (required)
+            bundle_id (required): The id of the bundle.
         """
         return self._write("delete", params, options)
 
@@ -41,7 +41,7 @@ class BundlesResource(Resource):
         """Get one bundle.
 
         Arguments:
-            bundle_id (required)
+            bundle_id (required): The id of the bundle.
         """
         return self._read("get", params, options)
 
@@ -53,7 +53,7 @@ class BundlesResource(Resource):
         """Change the discount of a bundle.
 
         Arguments:
-            bundle_id (required)
-            percent (required)
+            bundle_id (required): The id of the bundle.
+            percent (required): The discount in percent.
         """
         return self._write("update", params, options)

@@ -51,7 +51,7 @@ class ChatsResource(Resource):
         """Delete a chat with all its messages. It cannot be undone.
 
         Arguments:
-            chat_id (required)
+            chat_id (required): The id of the chat.
         """
         return self._write("delete", params, options)
 
@@ -59,7 +59,7 @@ class ChatsResource(Resource):
         """Get one chat.
 
         Arguments:
-            chat_id (required)
+            chat_id (required): The id of the chat.
         """
         return self._read("get", params, options)
 
@@ -71,7 +71,7 @@ class ChatsResource(Resource):
         """Hide a chat until its next message.
 
         Arguments:
-            chat_id (required)
+            chat_id (required): The id of the chat.
         """
         return self._write("hide", params, options)
 
@@ -79,9 +79,9 @@ class ChatsResource(Resource):
         """List the chats. A hidden chat reappears with its next message.
 
         Arguments:
-            filter
+            filter: Which chats to list.
             list_id: Only chats with users on this list
-            order
+            order: The order of the items.
             query: Part of the user's name
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
@@ -96,8 +96,8 @@ class ChatsResource(Resource):
         """List the media sent in a chat, newest first.
 
         Arguments:
-            chat_id (required)
-            type
+            chat_id (required): The id of the chat.
+            type: Which type it is.
             opened: Only media that the fan can or cannot see
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
@@ -123,7 +123,7 @@ class ChatsResource(Resource):
         Events: chatRead.
 
         Arguments:
-            chat_id (required)
+            chat_id (required): The id of the chat.
         """
         return self._write("markRead", params, options)
 
@@ -133,7 +133,7 @@ class ChatsResource(Resource):
         """Mark a chat as unread.
 
         Arguments:
-            chat_id (required)
+            chat_id (required): The id of the chat.
         """
         return self._write("markUnread", params, options)
 
@@ -141,7 +141,7 @@ class ChatsResource(Resource):
         """Mute a chat.
 
         Arguments:
-            chat_id (required)
+            chat_id (required): The id of the chat.
         """
         return self._write("mute", params, options)
 
@@ -149,7 +149,7 @@ class ChatsResource(Resource):
         """Pin a chat.
 
         Arguments:
-            chat_id (required)
+            chat_id (required): The id of the chat.
         """
         return self._write("pin", params, options)
 
@@ -159,7 +159,7 @@ class ChatsResource(Resource):
         """Show the fan that the creator is typing.
 
         Arguments:
-            chat_id (required)
+            chat_id (required): The id of the chat.
         """
         return self._write("startTyping", params, options)
 
@@ -167,7 +167,7 @@ class ChatsResource(Resource):
         """Unmute a chat.
 
         Arguments:
-            chat_id (required)
+            chat_id (required): The id of the chat.
         """
         return self._write("unmute", params, options)
 
@@ -175,6 +175,6 @@ class ChatsResource(Resource):
         """Unpin a chat.
 
         Arguments:
-            chat_id (required)
+            chat_id (required): The id of the chat.
         """
         return self._write("unpin", params, options)

@@ -36,10 +36,10 @@ class CommentsResource(Resource):
         Events: postCommented.
 
         Arguments:
-            post_id (required)
-            text (required)
-            reply_to_id
-            gif_id
+            post_id (required): The id of the post.
+            text (required): The text.
+            reply_to_id: The id of what it answers; null if it answers nothing.
+            gif_id: The id of the GIF.
         """
         return self._write("create", params, options)
 
@@ -47,8 +47,8 @@ class CommentsResource(Resource):
         """Delete a comment. It cannot be undone.
 
         Arguments:
-            post_id (required)
-            comment_id (required)
+            post_id (required): The id of the post.
+            comment_id (required): The id of the comment.
         """
         return self._write("delete", params, options)
 
@@ -56,8 +56,8 @@ class CommentsResource(Resource):
         """Like a comment.
 
         Arguments:
-            post_id (required)
-            comment_id (required)
+            post_id (required): The id of the post.
+            comment_id (required): The id of the comment.
         """
         return self._write("like", params, options)
 
@@ -65,8 +65,8 @@ class CommentsResource(Resource):
         """List the comments on a post.
 
         Arguments:
-            post_id (required)
-            order
+            post_id (required): The id of the post.
+            order: The order of the items.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -82,8 +82,8 @@ class CommentsResource(Resource):
         """Pin a comment. A post has at most one pinned comment.
 
         Arguments:
-            post_id (required)
-            comment_id (required)
+            post_id (required): The id of the post.
+            comment_id (required): The id of the comment.
         """
         return self._write("pin", params, options)
 
@@ -91,8 +91,8 @@ class CommentsResource(Resource):
         """Remove a like.
 
         Arguments:
-            post_id (required)
-            comment_id (required)
+            post_id (required): The id of the post.
+            comment_id (required): The id of the comment.
         """
         return self._write("unlike", params, options)
 
@@ -100,8 +100,8 @@ class CommentsResource(Resource):
         """Unpin a comment.
 
         Arguments:
-            post_id (required)
-            comment_id (required)
+            post_id (required): The id of the post.
+            comment_id (required): The id of the comment.
         """
         return self._write("unpin", params, options)
 
@@ -109,8 +109,8 @@ class CommentsResource(Resource):
         """Edit one of the creator's own comments.
 
         Arguments:
-            post_id (required)
-            comment_id (required)
-            text (required)
+            post_id (required): The id of the post.
+            comment_id (required): The id of the comment.
+            text (required): The text.
         """
         return self._write("update", params, options)

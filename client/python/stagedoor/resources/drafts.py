@@ -32,8 +32,8 @@ class DraftsResource(Resource):
         """Delete a draft. It cannot be undone.
 
         Arguments:
-            kind (required)
-            draft_id (required)
+            kind (required): What kind it is.
+            draft_id (required): The id of the draft.
         """
         return self._write("delete", params, options)
 
@@ -41,8 +41,8 @@ class DraftsResource(Resource):
         """Get one draft.
 
         Arguments:
-            kind (required)
-            draft_id (required)
+            kind (required): What kind it is.
+            draft_id (required): The id of the draft.
         """
         return self._read("get", params, options)
 
@@ -52,7 +52,7 @@ class DraftsResource(Resource):
         """Get the settings for publishing drafts of a kind automatically.
 
         Arguments:
-            kind (required)
+            kind (required): What kind it is.
         """
         return self._read("getAutomation", params, options)
 
@@ -60,7 +60,7 @@ class DraftsResource(Resource):
         """List the drafts of a kind.
 
         Arguments:
-            kind (required)
+            kind (required): What kind it is.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -76,9 +76,9 @@ class DraftsResource(Resource):
         Events: postPublished.
 
         Arguments:
-            kind (required)
-            draft_id (required)
-            scheduled_at
+            kind (required): What kind it is.
+            draft_id (required): The id of the draft.
+            scheduled_at: When it is published; null if it is published immediately.
         """
         return self._write("publish", params, options)
 
@@ -88,9 +88,9 @@ class DraftsResource(Resource):
         """Publish the oldest draft of a kind automatically, at a fixed interval.
 
         Arguments:
-            kind (required)
-            enabled (required)
-            interval_hours
-            time_zone
+            kind (required): What kind it is.
+            enabled (required): Whether it is switched on.
+            interval_hours: The hours between two drafts.
+            time_zone: The time zone, such as Europe/London.
         """
         return self._write("setAutomation", params, options)

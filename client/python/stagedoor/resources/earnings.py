@@ -44,10 +44,10 @@ class EarningsResource(Resource):
         """Chart the earnings after fees. Bundles count as subscriptions.
 
         Arguments:
-            from_ (required)
-            to (required)
-            by
-            type
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            by: How the values are grouped.
+            type: Which type it is.
         """
         return self._read("chart", params, options)
 
@@ -61,8 +61,8 @@ class EarningsResource(Resource):
         """Get the share of payments that were charged back.
 
         Arguments:
-            from_
-            to
+            from_: The start of the period; null if it has none.
+            to: The end of the period; null if it has none.
         """
         return self._read("getChargebackRatio", params, options)
 
@@ -72,8 +72,8 @@ class EarningsResource(Resource):
         """Get a statement from the opening to the closing balance.
 
         Arguments:
-            from_ (required)
-            to (required)
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
         """
         return self._read("getStatement", params, options)
 
@@ -83,7 +83,7 @@ class EarningsResource(Resource):
         """Get one transaction.
 
         Arguments:
-            transaction_id (required)
+            transaction_id (required): The id of the transaction.
         """
         return self._read("getTransaction", params, options)
 
@@ -93,8 +93,8 @@ class EarningsResource(Resource):
         """List the chargebacks, newest first.
 
         Arguments:
-            from_
-            to
+            from_: The start of the period; null if it has none.
+            to: The end of the period; null if it has none.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -129,11 +129,11 @@ class EarningsResource(Resource):
         """List the transactions, newest first.
 
         Arguments:
-            from_
-            to
-            type
-            user_id
-            status
+            from_: The start of the period; null if it has none.
+            to: The end of the period; null if it has none.
+            type: Which type it is.
+            user_id: The id of the user.
+            status: The status.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """

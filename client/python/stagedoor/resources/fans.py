@@ -52,8 +52,8 @@ class FansResource(Resource):
         """Add free days to a fan's subscription. An expired subscription starts again.
 
         Arguments:
-            user_id (required)
-            days (required)
+            user_id (required): The id of the user.
+            days (required): The number of days.
         """
         return self._write("addFreeDays", params, options)
 
@@ -63,7 +63,7 @@ class FansResource(Resource):
         """Delete the note about a user. It cannot be undone.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._write("clearNote", params, options)
 
@@ -71,7 +71,7 @@ class FansResource(Resource):
         """Get one fan.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._read("get", params, options)
 
@@ -81,7 +81,7 @@ class FansResource(Resource):
         """Get the note about a user.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._read("getNote", params, options)
 
@@ -89,9 +89,9 @@ class FansResource(Resource):
         """Get what a user paid, by kind of payment.
 
         Arguments:
-            user_id (required)
-            from_
-            to
+            user_id (required): The id of the user.
+            from_: The start of the period; null if it has none.
+            to: The end of the period; null if it has none.
         """
         return self._read("getSpend", params, options)
 
@@ -101,7 +101,7 @@ class FansResource(Resource):
         """List the periods of a fan's subscription, newest first.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -117,9 +117,9 @@ class FansResource(Resource):
         """List the fans. attention selects fans whose subscription ends within a week and does not renew.
 
         Arguments:
-            status
-            order
-            query
+            status: The status.
+            order: The order of the items.
+            query: The text to search for.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -133,9 +133,9 @@ class FansResource(Resource):
         """List the fans by when they last subscribed or renewed.
 
         Arguments:
-            kind
-            from_
-            to
+            kind: What kind it is.
+            from_: The start of the period; null if it has none.
+            to: The end of the period; null if it has none.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -151,9 +151,9 @@ class FansResource(Resource):
         """List the fans who paid most, in total or for one kind of payment.
 
         Arguments:
-            from_
-            to
-            by
+            from_: The start of the period; null if it has none.
+            to: The end of the period; null if it has none.
+            by: What the fans are ranked by.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -171,7 +171,7 @@ class FansResource(Resource):
         """Remove a user's discount.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._write("removeDiscount", params, options)
 
@@ -181,8 +181,8 @@ class FansResource(Resource):
         """Give a user a name that only the creator sees. An empty name removes it.
 
         Arguments:
-            user_id (required)
-            name (required)
+            user_id (required): The id of the user.
+            name (required): The name.
         """
         return self._write("setCustomName", params, options)
 
@@ -192,9 +192,9 @@ class FansResource(Resource):
         """Give a user a discount, temporarily or permanently.
 
         Arguments:
-            user_id (required)
-            percent (required)
-            expires_at
+            user_id (required): The id of the user.
+            percent (required): The discount in percent.
+            expires_at: When it expires; null if it does not expire.
         """
         return self._write("setDiscount", params, options)
 
@@ -204,7 +204,7 @@ class FansResource(Resource):
         """Set a note about a user that only the creator sees.
 
         Arguments:
-            user_id (required)
-            note (required)
+            user_id (required): The id of the user.
+            note (required): The creator's note on the fan; null if there is none.
         """
         return self._write("setNote", params, options)

@@ -25,7 +25,7 @@ class FollowingResource(Resource):
         """Get the creator's subscription to one user.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._read("get", params, options)
 
@@ -39,7 +39,7 @@ class FollowingResource(Resource):
         """List the periods of the creator's subscription to a user, newest first.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -55,7 +55,7 @@ class FollowingResource(Resource):
         """List the accounts that the creator follows.
 
         Arguments:
-            status
+            status: The status.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -73,7 +73,7 @@ class FollowingResource(Resource):
         """Turn the renewal of the creator's subscription to a user on or off.
 
         Arguments:
-            user_id (required)
-            enabled (required)
+            user_id (required): The id of the user.
+            enabled (required): Whether it is switched on.
         """
         return self._write("setAutoRenew", params, options)

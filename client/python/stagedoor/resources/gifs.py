@@ -25,7 +25,7 @@ class GifsResource(Resource):
         """Search for GIFs.
 
         Arguments:
-            query (required)
+            query (required): The text to search for.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """

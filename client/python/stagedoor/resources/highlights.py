@@ -35,8 +35,8 @@ class HighlightsResource(Resource):
         """Add a story to a highlight.
 
         Arguments:
-            highlight_id (required)
-            story_id (required)
+            highlight_id (required): The id of the highlight.
+            story_id (required): The id of the story.
         """
         return self._write("addStory", params, options)
 
@@ -44,9 +44,9 @@ class HighlightsResource(Resource):
         """Create a highlight from stories.
 
         Arguments:
-            title (required)
-            story_ids (required)
-            cover_story_id
+            title (required): The title; null if there is none.
+            story_ids (required): The stories of the highlight.
+            cover_story_id: The story whose picture is the cover.
         """
         return self._write("create", params, options)
 
@@ -56,7 +56,7 @@ class HighlightsResource(Resource):
         """Delete a highlight. Its stories are kept. It cannot be undone.
 
         Arguments:
-            highlight_id (required)
+            highlight_id (required): The id of the highlight.
         """
         return self._write("delete", params, options)
 
@@ -64,7 +64,7 @@ class HighlightsResource(Resource):
         """Get one highlight.
 
         Arguments:
-            highlight_id (required)
+            highlight_id (required): The id of the highlight.
         """
         return self._read("get", params, options)
 
@@ -89,8 +89,8 @@ class HighlightsResource(Resource):
         """Remove a story from a highlight.
 
         Arguments:
-            highlight_id (required)
-            story_id (required)
+            highlight_id (required): The id of the highlight.
+            story_id (required): The id of the story.
         """
         return self._write("removeStory", params, options)
 
@@ -98,9 +98,9 @@ class HighlightsResource(Resource):
         """Change a highlight's title, cover or stories.
 
         Arguments:
-            highlight_id (required)
-            title
-            cover_story_id
-            story_ids
+            highlight_id (required): The id of the highlight.
+            title: The title; null if there is none.
+            cover_story_id: The story whose picture is the cover.
+            story_ids: The stories of the highlight.
         """
         return self._write("update", params, options)

@@ -25,7 +25,7 @@ class LabelsResource(Resource):
         """Create a label.
 
         Arguments:
-            name (required)
+            name (required): The name.
         """
         return self._write("create", params, options)
 
@@ -33,7 +33,7 @@ class LabelsResource(Resource):
         """Delete a label. Its posts are kept. It cannot be undone.
 
         Arguments:
-            label_id (required)
+            label_id (required): The id of the label.
         """
         return self._write("delete", params, options)
 
@@ -54,7 +54,7 @@ class LabelsResource(Resource):
         """Rename a label.
 
         Arguments:
-            label_id (required)
-            name (required)
+            label_id (required): The id of the label.
+            name (required): The name.
         """
         return self._write("update", params, options)

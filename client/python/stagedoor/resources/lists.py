@@ -53,8 +53,8 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            list_id (required)
-            user_ids (required)
+            list_id (required): The id of the list.
+            user_ids (required): The ids of the users.
         """
         return self._write("addUsers", params, options)
 
@@ -64,7 +64,7 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            list_id (required)
+            list_id (required): The id of the list.
         """
         return self._write("clear", params, options)
 
@@ -74,7 +74,7 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            name (required)
+            name (required): The name.
         """
         return self._write("create", params, options)
 
@@ -84,7 +84,7 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            list_id (required)
+            list_id (required): The id of the list.
         """
         return self._write("delete", params, options)
 
@@ -92,7 +92,7 @@ class ListsResource(Resource):
         """Get one list.
 
         Arguments:
-            list_id (required)
+            list_id (required): The id of the list.
         """
         return self._read("get", params, options)
 
@@ -100,8 +100,8 @@ class ListsResource(Resource):
         """List the lists, the platform's own first.
 
         Arguments:
-            kind
-            query
+            kind: What kind it is.
+            query: The text to search for.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -115,8 +115,8 @@ class ListsResource(Resource):
         """List the users on a list.
 
         Arguments:
-            list_id (required)
-            order
+            list_id (required): The id of the list.
+            order: The order of the items.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -132,8 +132,8 @@ class ListsResource(Resource):
         """Pin a user to the top of a list.
 
         Arguments:
-            list_id (required)
-            user_id (required)
+            list_id (required): The id of the list.
+            user_id (required): The id of the user.
         """
         return self._write("pinUser", params, options)
 
@@ -145,8 +145,8 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            list_id (required)
-            user_ids (required)
+            list_id (required): The id of the list.
+            user_ids (required): The ids of the users.
         """
         return self._write("removeUsers", params, options)
 
@@ -156,8 +156,8 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            list_id (required)
-            name (required)
+            list_id (required): The id of the list.
+            name (required): The name.
         """
         return self._write("rename", params, options)
 
@@ -169,9 +169,9 @@ class ListsResource(Resource):
         Events: listUpdated.
 
         Arguments:
-            user_id (required)
-            add_list_ids
-            remove_list_ids
+            user_id (required): The id of the user.
+            add_list_ids: The lists to add the user to.
+            remove_list_ids: The lists to remove the user from.
         """
         return self._write("setForUser", params, options)
 
@@ -181,7 +181,7 @@ class ListsResource(Resource):
         """Unpin a user from the top of a list.
 
         Arguments:
-            list_id (required)
-            user_id (required)
+            list_id (required): The id of the list.
+            user_id (required): The id of the user.
         """
         return self._write("unpinUser", params, options)

@@ -48,7 +48,7 @@ class MassMessagesResource(Resource):
         """Cancel a scheduled mass message. It cannot be undone.
 
         Arguments:
-            mass_message_id (required)
+            mass_message_id (required): The id of the mass message.
         """
         return self._write("cancel", params, options)
 
@@ -56,10 +56,10 @@ class MassMessagesResource(Resource):
         """Chart the statistics of mass messages.
 
         Arguments:
-            from_ (required)
-            to (required)
-            by
-            metric
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            by: How the values are grouped.
+            metric: What the chart shows.
         """
         return self._read("chart", params, options)
 
@@ -69,9 +69,9 @@ class MassMessagesResource(Resource):
         """Count the recipients that a mass message would have.
 
         Arguments:
-            include_list_ids
-            exclude_list_ids
-            user_ids
+            include_list_ids: The lists whose users get the message.
+            exclude_list_ids: The lists whose users do not get the message.
+            user_ids: The ids of the users.
         """
         return self._read("estimate", params, options)
 
@@ -79,7 +79,7 @@ class MassMessagesResource(Resource):
         """Get one mass message.
 
         Arguments:
-            mass_message_id (required)
+            mass_message_id (required): The id of the mass message.
         """
         return self._read("get", params, options)
 
@@ -89,7 +89,7 @@ class MassMessagesResource(Resource):
         """Get the statistics of a mass message.
 
         Arguments:
-            mass_message_id (required)
+            mass_message_id (required): The id of the mass message.
         """
         return self._read("getStatistics", params, options)
 
@@ -99,7 +99,7 @@ class MassMessagesResource(Resource):
         """List the mass messages. Unsent ones count as canceled.
 
         Arguments:
-            state
+            state: The state.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -117,7 +117,7 @@ class MassMessagesResource(Resource):
         """List the users who paid for a mass message.
 
         Arguments:
-            mass_message_id (required)
+            mass_message_id (required): The id of the mass message.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -136,16 +136,16 @@ class MassMessagesResource(Resource):
         Events: massMessageSent.
 
         Arguments:
-            text
-            media_ids
-            preview_media_ids
-            price_cents
-            lock_text
-            include_list_ids
-            exclude_list_ids
-            user_ids
-            scheduled_at
-            unsend_after_sec
+            text: The text.
+            media_ids: The media files to attach.
+            preview_media_ids: The media files that can be seen before paying.
+            price_cents: The price, in cents; 0 if it costs nothing.
+            lock_text: Whether the text is hidden until the message is paid for.
+            include_list_ids: The lists whose users get the message.
+            exclude_list_ids: The lists whose users do not get the message.
+            user_ids: The ids of the users.
+            scheduled_at: When it is published; null if it is published immediately.
+            unsend_after_sec: The number of seconds after which the message is withdrawn.
         """
         return self._write("send", params, options)
 
@@ -155,7 +155,7 @@ class MassMessagesResource(Resource):
         """Unsend a mass message for everyone who did not pay for it. It cannot be undone.
 
         Arguments:
-            mass_message_id (required)
+            mass_message_id (required): The id of the mass message.
         """
         return self._write("unsend", params, options)
 
@@ -165,12 +165,12 @@ class MassMessagesResource(Resource):
         """Change a scheduled mass message.
 
         Arguments:
-            mass_message_id (required)
-            text
-            media_ids
-            price_cents
-            scheduled_at
-            include_list_ids
-            exclude_list_ids
+            mass_message_id (required): The id of the mass message.
+            text: The text.
+            media_ids: The media files to attach.
+            price_cents: The price, in cents; 0 if it costs nothing.
+            scheduled_at: When it is published; null if it is published immediately.
+            include_list_ids: The lists whose users get the message.
+            exclude_list_ids: The lists whose users do not get the message.
         """
         return self._write("update", params, options)

@@ -46,10 +46,10 @@ class MeResource(Resource):
         Events: profileUpdated.
 
         Arguments:
-            name
-            bio
-            location
-            website_url
+            name: The name.
+            bio: The text of the profile.
+            location: The place that the profile shows; null if there is none.
+            website_url: The address of the person's own website; null if there is none.
             avatar_media_id: A photo from the vault
             cover_media_id: A photo from the vault
         """

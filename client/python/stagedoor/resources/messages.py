@@ -37,8 +37,8 @@ class MessagesResource(Resource):
         """Get one message.
 
         Arguments:
-            chat_id (required)
-            message_id (required)
+            chat_id (required): The id of the chat.
+            message_id (required): The id of the message.
         """
         return self._read("get", params, options)
 
@@ -48,8 +48,8 @@ class MessagesResource(Resource):
         Events: messageLiked.
 
         Arguments:
-            chat_id (required)
-            message_id (required)
+            chat_id (required): The id of the chat.
+            message_id (required): The id of the message.
         """
         return self._write("like", params, options)
 
@@ -57,8 +57,8 @@ class MessagesResource(Resource):
         """List the messages of a chat.
 
         Arguments:
-            chat_id (required)
-            order
+            chat_id (required): The id of the chat.
+            order: The order of the items.
             before_id: Only messages older than this one
             after_id: Only messages newer than this one
             limit: How many items a page has at most.
@@ -78,7 +78,7 @@ class MessagesResource(Resource):
         """List the users who paid for a message.
 
         Arguments:
-            message_id (required)
+            message_id (required): The id of the message.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -94,8 +94,8 @@ class MessagesResource(Resource):
         """Pin a message to the top of its chat.
 
         Arguments:
-            chat_id (required)
-            message_id (required)
+            chat_id (required): The id of the chat.
+            message_id (required): The id of the message.
         """
         return self._write("pin", params, options)
 
@@ -103,8 +103,8 @@ class MessagesResource(Resource):
         """Search the messages of a chat by part of their text.
 
         Arguments:
-            chat_id (required)
-            query (required)
+            chat_id (required): The id of the chat.
+            query (required): The text to search for.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -122,15 +122,15 @@ class MessagesResource(Resource):
         Events: messageSent.
 
         Arguments:
-            chat_id (required)
-            text
-            media_ids
+            chat_id (required): The id of the chat.
+            text: The text.
+            media_ids: The media files to attach.
             preview_media_ids: Media that are visible before payment
-            price_cents
+            price_cents: The price, in cents; 0 if it costs nothing.
             lock_text: The text is part of the paid content
-            gif_id
+            gif_id: The id of the GIF.
             reply_to_id: A message in the same chat
-            release_form_ids
+            release_form_ids: The release forms of the people who are shown.
         """
         return self._write("send", params, options)
 
@@ -138,8 +138,8 @@ class MessagesResource(Resource):
         """Set the release forms of the people who appear in a message's media.
 
         Arguments:
-            message_id (required)
-            release_form_ids (required)
+            message_id (required): The id of the message.
+            release_form_ids (required): The release forms of the people who are shown.
         """
         return self._write("tag", params, options)
 
@@ -149,8 +149,8 @@ class MessagesResource(Resource):
         Events: messageUnliked.
 
         Arguments:
-            chat_id (required)
-            message_id (required)
+            chat_id (required): The id of the chat.
+            message_id (required): The id of the message.
         """
         return self._write("unlike", params, options)
 
@@ -158,8 +158,8 @@ class MessagesResource(Resource):
         """Unpin a message.
 
         Arguments:
-            chat_id (required)
-            message_id (required)
+            chat_id (required): The id of the chat.
+            message_id (required): The id of the message.
         """
         return self._write("unpin", params, options)
 
@@ -169,7 +169,7 @@ class MessagesResource(Resource):
         Events: messageDeleted.
 
         Arguments:
-            chat_id (required)
-            message_id (required)
+            chat_id (required): The id of the chat.
+            message_id (required): The id of the message.
         """
         return self._write("unsend", params, options)

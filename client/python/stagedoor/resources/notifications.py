@@ -42,8 +42,8 @@ class NotificationsResource(Resource):
         """List the notifications, newest first.
 
         Arguments:
-            type
-            unread_only
+            type: Which type it is.
+            unread_only: Whether to list only what was not read.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -65,7 +65,7 @@ class NotificationsResource(Resource):
         """Mark notifications as read.
 
         Arguments:
-            notification_ids (required)
+            notification_ids (required): The notifications.
         """
         return self._write("markRead", params, options)
 
@@ -75,6 +75,6 @@ class NotificationsResource(Resource):
         """Change the notification preferences. Omitted fields keep their values.
 
         Arguments:
-            preferences (required)
+            preferences (required): What causes a notification.
         """
         return self._write("setPreferences", params, options)

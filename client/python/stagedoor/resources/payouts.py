@@ -32,7 +32,7 @@ class PayoutsResource(Resource):
         """Cancel a payout that has not been paid yet.
 
         Arguments:
-            payout_id (required)
+            payout_id (required): The id of the payout.
         """
         return self._write("cancel", params, options)
 
@@ -52,7 +52,7 @@ class PayoutsResource(Resource):
         """List the payouts, newest first.
 
         Arguments:
-            status
+            status: The status.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -76,7 +76,7 @@ class PayoutsResource(Resource):
         Events: payoutRequested.
 
         Arguments:
-            amount_cents (required)
+            amount_cents (required): The amount, in cents.
         """
         return self._write("request", params, options)
 
@@ -86,6 +86,6 @@ class PayoutsResource(Resource):
         """Set the schedule of automatic payouts.
 
         Arguments:
-            frequency (required)
+            frequency (required): How often payouts are made.
         """
         return self._write("setSchedule", params, options)

@@ -56,8 +56,8 @@ class PostsResource(Resource):
         Events: postUpdated.
 
         Arguments:
-            post_id (required)
-            private
+            post_id (required): The id of the post.
+            private: Whether the archived post is visible only to the creator.
         """
         return self._write("archive", params, options)
 
@@ -67,18 +67,18 @@ class PostsResource(Resource):
         Events: postPublished.
 
         Arguments:
-            text
-            media_ids
-            preview_media_ids
-            price_cents
+            text: The text.
+            media_ids: The media files to attach.
+            preview_media_ids: The media files that can be seen before paying.
+            price_cents: The price, in cents; 0 if it costs nothing.
             scheduled_at: A time in the past means now.
-            expires_in_days
-            label_ids
-            poll
-            fundraising
-            release_form_ids
-            mention_user_ids
-            save_for_later
+            expires_in_days: The number of days until it expires.
+            label_ids: The labels of the post.
+            poll: The poll of the post; null if it has none.
+            fundraising: The goal of a fundraising post; null if it is none.
+            release_form_ids: The release forms of the people who are shown.
+            mention_user_ids: The users whom the post mentions.
+            save_for_later: Whether to save the post as a draft.
         """
         return self._write("create", params, options)
 
@@ -88,7 +88,7 @@ class PostsResource(Resource):
         Events: postDeleted.
 
         Arguments:
-            post_id (required)
+            post_id (required): The id of the post.
         """
         return self._write("delete", params, options)
 
@@ -96,7 +96,7 @@ class PostsResource(Resource):
         """Get one post.
 
         Arguments:
-            post_id (required)
+            post_id (required): The id of the post.
         """
         return self._read("get", params, options)
 
@@ -104,9 +104,9 @@ class PostsResource(Resource):
         """Get the statistics of a post. from and to limit the days of its earnings.
 
         Arguments:
-            post_id (required)
-            from_
-            to
+            post_id (required): The id of the post.
+            from_: The start of the period; null if it has none.
+            to: The end of the period; null if it has none.
         """
         return self._read("getStats", params, options)
 
@@ -114,7 +114,7 @@ class PostsResource(Resource):
         """Like a post.
 
         Arguments:
-            post_id (required)
+            post_id (required): The id of the post.
         """
         return self._write("like", params, options)
 
@@ -122,11 +122,11 @@ class PostsResource(Resource):
         """List the creator's own posts in a given state.
 
         Arguments:
-            state
-            pinned
-            label_id
-            query
-            order
+            state: The state.
+            pinned: Whether it is pinned now.
+            label_id: The id of the label.
+            query: The text to search for.
+            order: The order of the items.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -142,7 +142,7 @@ class PostsResource(Resource):
         """List the users who bought a post.
 
         Arguments:
-            post_id (required)
+            post_id (required): The id of the post.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -160,7 +160,7 @@ class PostsResource(Resource):
         """List the published posts of a creator.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -178,7 +178,7 @@ class PostsResource(Resource):
         """List the users who like a post.
 
         Arguments:
-            post_id (required)
+            post_id (required): The id of the post.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -194,7 +194,7 @@ class PostsResource(Resource):
         """Pin a post to the top of the profile.
 
         Arguments:
-            post_id (required)
+            post_id (required): The id of the post.
         """
         return self._write("pin", params, options)
 
@@ -204,7 +204,7 @@ class PostsResource(Resource):
         Events: postUpdated.
 
         Arguments:
-            post_id (required)
+            post_id (required): The id of the post.
         """
         return self._write("unarchive", params, options)
 
@@ -212,7 +212,7 @@ class PostsResource(Resource):
         """Remove a like.
 
         Arguments:
-            post_id (required)
+            post_id (required): The id of the post.
         """
         return self._write("unlike", params, options)
 
@@ -220,7 +220,7 @@ class PostsResource(Resource):
         """Unpin a post from the top of the profile.
 
         Arguments:
-            post_id (required)
+            post_id (required): The id of the post.
         """
         return self._write("unpin", params, options)
 
@@ -230,12 +230,12 @@ class PostsResource(Resource):
         Events: postUpdated.
 
         Arguments:
-            post_id (required)
-            text
-            media_ids
-            price_cents
-            scheduled_at
-            label_ids
+            post_id (required): The id of the post.
+            text: The text.
+            media_ids: The media files to attach.
+            price_cents: The price, in cents; 0 if it costs nothing.
+            scheduled_at: When it is published; null if it is published immediately.
+            label_ids: The labels of the post.
         """
         return self._write("update", params, options)
 
@@ -243,7 +243,7 @@ class PostsResource(Resource):
         """Vote in a post's poll, or change a vote.
 
         Arguments:
-            post_id (required)
-            option_id (required)
+            post_id (required): The id of the post.
+            option_id (required): The option to vote for.
         """
         return self._write("votePoll", params, options)

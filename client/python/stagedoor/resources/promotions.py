@@ -33,13 +33,13 @@ class PromotionsResource(Resource):
         """Start a promotion. A discount defaults to 10 percent, a trial to 7 days.
 
         Arguments:
-            audience (required)
-            kind (required)
-            percent
-            trial_days
-            max_claims
-            expires_in_days
-            message
+            audience (required): Whom it is for.
+            kind (required): What kind it is.
+            percent: The discount in percent.
+            trial_days: The number of free days; null if there are none.
+            max_claims: How often it can be claimed; null if there is no limit.
+            expires_in_days: The number of days until it expires.
+            message: The text that comes with it; null if there is none.
         """
         return self._write("create", params, options)
 
@@ -49,7 +49,7 @@ class PromotionsResource(Resource):
         """Delete a promotion. Fans who claimed it are kept. It cannot be undone.
 
         Arguments:
-            promotion_id (required)
+            promotion_id (required): The id of the promotion; null if there is none.
         """
         return self._write("delete", params, options)
 
@@ -57,7 +57,7 @@ class PromotionsResource(Resource):
         """Get one promotion.
 
         Arguments:
-            promotion_id (required)
+            promotion_id (required): The id of the promotion; null if there is none.
         """
         return self._read("get", params, options)
 
@@ -65,7 +65,7 @@ class PromotionsResource(Resource):
         """List the promotions, newest first.
 
         Arguments:
-            state
+            state: The state.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -83,7 +83,7 @@ class PromotionsResource(Resource):
         """List the fans who claimed a promotion.
 
         Arguments:
-            promotion_id (required)
+            promotion_id (required): The id of the promotion; null if there is none.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -99,7 +99,7 @@ class PromotionsResource(Resource):
         """End a promotion now.
 
         Arguments:
-            promotion_id (required)
+            promotion_id (required): The id of the promotion; null if there is none.
         """
         return self._write("stop", params, options)
 
@@ -107,9 +107,9 @@ class PromotionsResource(Resource):
         """Change the message, the end or the limit of a promotion.
 
         Arguments:
-            promotion_id (required)
-            message
-            expires_in_days
-            max_claims
+            promotion_id (required): The id of the promotion; null if there is none.
+            message: The text that comes with it; null if there is none.
+            expires_in_days: The number of days until it expires.
+            max_claims: How often it can be claimed; null if there is no limit.
         """
         return self._write("update", params, options)

@@ -31,9 +31,9 @@ class QueueResource(Resource):
         """Count what is scheduled, by day or month. Empty days and months are omitted.
 
         Arguments:
-            from_ (required)
-            to (required)
-            by
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            by: How the values are grouped.
         """
         return self._read("count", params, options)
 
@@ -41,7 +41,7 @@ class QueueResource(Resource):
         """Delete or cancel a scheduled item. It cannot be undone.
 
         Arguments:
-            queue_id (required)
+            queue_id (required): The id in the queue; null if it is not queued.
         """
         return self._write("delete", params, options)
 
@@ -49,9 +49,9 @@ class QueueResource(Resource):
         """List what is scheduled, the earliest first.
 
         Arguments:
-            from_ (required)
-            to (required)
-            kind
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            kind: What kind it is.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -71,7 +71,7 @@ class QueueResource(Resource):
         Events: queuePublished.
 
         Arguments:
-            queue_id (required)
+            queue_id (required): The id in the queue; null if it is not queued.
         """
         return self._write("publishNow", params, options)
 
@@ -81,7 +81,7 @@ class QueueResource(Resource):
         """Reschedule an item.
 
         Arguments:
-            queue_id (required)
-            scheduled_at (required)
+            queue_id (required): The id in the queue; null if it is not queued.
+            scheduled_at (required): When it is published; null if it is published immediately.
         """
         return self._write("reschedule", params, options)

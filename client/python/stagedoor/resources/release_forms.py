@@ -32,8 +32,8 @@ class ReleaseFormsResource(Resource):
         """Invite someone to sign a release form.
 
         Arguments:
-            name (required)
-            email
+            name (required): The name.
+            email: The email address.
         """
         return self._write("createInvite", params, options)
 
@@ -43,7 +43,7 @@ class ReleaseFormsResource(Resource):
         """List the release forms.
 
         Arguments:
-            status
+            status: The status.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -61,7 +61,7 @@ class ReleaseFormsResource(Resource):
         """List the people who may be tagged in media.
 
         Arguments:
-            query
+            query: The text to search for.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -79,7 +79,7 @@ class ReleaseFormsResource(Resource):
         """Set the release forms of a media item. They replace the earlier ones.
 
         Arguments:
-            media_id (required)
-            release_form_ids (required)
+            media_id (required): The id of the media file; null if there is none.
+            release_form_ids (required): The release forms of the people who are shown.
         """
         return self._write("tagMedia", params, options)

@@ -47,8 +47,8 @@ class SettingsResource(Resource):
         """Add a link to the profile.
 
         Arguments:
-            label (required)
-            url (required)
+            label (required): The name that is shown.
+            url (required): The address.
         """
         return self._write("addSocialLink", params, options)
 
@@ -58,7 +58,7 @@ class SettingsResource(Resource):
         """Check whether a username is available.
 
         Arguments:
-            username (required)
+            username (required): The name in the address of the profile.
         """
         return self._read("checkUsername", params, options)
 
@@ -88,7 +88,7 @@ class SettingsResource(Resource):
         """Remove a link from the profile. It cannot be undone.
 
         Arguments:
-            link_id (required)
+            link_id (required): The id of the link; null if no link was used.
         """
         return self._write("removeSocialLink", params, options)
 
@@ -98,7 +98,7 @@ class SettingsResource(Resource):
         """Sign out a session, including the one that Stagedoor uses. It cannot be undone.
 
         Arguments:
-            session_id (required)
+            session_id (required): The id of the session.
         """
         return self._write("revokeSession", params, options)
 
@@ -110,7 +110,7 @@ class SettingsResource(Resource):
         Events: settingsChanged.
 
         Arguments:
-            countries (required)
+            countries (required): The countries, as ISO 3166 codes.
         """
         return self._write("setBlockedCountries", params, options)
 
@@ -122,7 +122,7 @@ class SettingsResource(Resource):
         Events: settingsChanged.
 
         Arguments:
-            price_cents (required)
+            price_cents (required): The price, in cents; 0 if it costs nothing.
         """
         return self._write("setSubscriptionPrice", params, options)
 
@@ -134,10 +134,10 @@ class SettingsResource(Resource):
         Events: settingsChanged.
 
         Arguments:
-            enabled (required)
-            text
-            media_ids
-            price_cents
+            enabled (required): Whether it is switched on.
+            text: The text.
+            media_ids: The media files to attach.
+            price_cents: The price, in cents; 0 if it costs nothing.
         """
         return self._write("setWelcomeMessage", params, options)
 
@@ -149,10 +149,10 @@ class SettingsResource(Resource):
         Events: settingsChanged.
 
         Arguments:
-            display_name
-            bio
-            location
-            website_url
+            display_name: The name that the profile shows.
+            bio: The text of the profile.
+            location: The place that the profile shows; null if there is none.
+            website_url: The address of the person's own website; null if there is none.
         """
         return self._write("updateProfile", params, options)
 
@@ -162,8 +162,8 @@ class SettingsResource(Resource):
         """Change a link on the profile.
 
         Arguments:
-            link_id (required)
-            label
-            url
+            link_id (required): The id of the link; null if no link was used.
+            label: The name that is shown.
+            url: The address.
         """
         return self._write("updateSocialLink", params, options)

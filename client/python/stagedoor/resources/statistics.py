@@ -45,9 +45,9 @@ class StatisticsResource(Resource):
         """List the countries of fans and earnings, highest earnings first.
 
         Arguments:
-            from_ (required)
-            to (required)
-            limit
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            limit: The largest number of items to return.
         """
         return self._read("countries", params, options)
 
@@ -57,8 +57,8 @@ class StatisticsResource(Resource):
         """Get an overview of a period.
 
         Arguments:
-            from_ (required)
-            to (required)
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
         """
         return self._read("overview", params, options)
 
@@ -68,10 +68,10 @@ class StatisticsResource(Resource):
         """Chart new, renewed and lost subscriptions. all counts the new and the renewed ones.
 
         Arguments:
-            from_ (required)
-            to (required)
-            by
-            kind
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            by: How the values are grouped.
+            kind: What kind it is.
         """
         return self._read("subscribers", params, options)
 
@@ -81,10 +81,10 @@ class StatisticsResource(Resource):
         """List the top links or promotions by what their fans paid in a period.
 
         Arguments:
-            from_ (required)
-            to (required)
-            kind
-            limit
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            kind: What kind it is.
+            limit: The largest number of items to return.
         """
         return self._read("topLinks", params, options)
 
@@ -94,10 +94,10 @@ class StatisticsResource(Resource):
         """List the top mass messages by earnings or purchases in a period, or by their views so far.
 
         Arguments:
-            from_ (required)
-            to (required)
-            by
-            limit
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            by: How the values are grouped.
+            limit: The largest number of items to return.
         """
         return self._read("topMessages", params, options)
 
@@ -107,10 +107,10 @@ class StatisticsResource(Resource):
         """List the top posts by their earnings in a period, or by their views or likes so far.
 
         Arguments:
-            from_ (required)
-            to (required)
-            by
-            limit
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            by: How the values are grouped.
+            limit: The largest number of items to return.
         """
         return self._read("topPosts", params, options)
 
@@ -120,10 +120,10 @@ class StatisticsResource(Resource):
         """List the top stories of a period.
 
         Arguments:
-            from_ (required)
-            to (required)
-            by
-            limit
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            by: How the values are grouped.
+            limit: The largest number of items to return.
         """
         return self._read("topStories", params, options)
 
@@ -133,10 +133,10 @@ class StatisticsResource(Resource):
         """List the top streams that started in a period.
 
         Arguments:
-            from_ (required)
-            to (required)
-            by
-            limit
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            by: How the values are grouped.
+            limit: The largest number of items to return.
         """
         return self._read("topStreams", params, options)
 
@@ -144,9 +144,9 @@ class StatisticsResource(Resource):
         """Chart the visitors of the profile.
 
         Arguments:
-            from_ (required)
-            to (required)
-            by
-            audience
+            from_ (required): The start of the period; null if it has none.
+            to (required): The end of the period; null if it has none.
+            by: How the values are grouped.
+            audience: Whom it is for.
         """
         return self._read("visitors", params, options)

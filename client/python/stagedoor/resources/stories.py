@@ -35,11 +35,11 @@ class StoriesResource(Resource):
         Events: storyPublished.
 
         Arguments:
-            media_id (required)
-            text
-            link_user_id
-            question_text
-            release_form_ids
+            media_id (required): The id of the media file; null if there is none.
+            text: The text.
+            link_user_id: The user whose profile the story links to.
+            question_text: The question that the story asks.
+            release_form_ids: The release forms of the people who are shown.
         """
         return self._write("create", params, options)
 
@@ -47,7 +47,7 @@ class StoriesResource(Resource):
         """Delete a story. It cannot be undone.
 
         Arguments:
-            story_id (required)
+            story_id (required): The id of the story.
         """
         return self._write("delete", params, options)
 
@@ -55,7 +55,7 @@ class StoriesResource(Resource):
         """Get one story.
 
         Arguments:
-            story_id (required)
+            story_id (required): The id of the story.
         """
         return self._read("get", params, options)
 
@@ -65,7 +65,7 @@ class StoriesResource(Resource):
         """Get the statistics of a story.
 
         Arguments:
-            story_id (required)
+            story_id (required): The id of the story.
         """
         return self._read("getStats", params, options)
 
@@ -96,7 +96,7 @@ class StoriesResource(Resource):
         """List the users who viewed a story.
 
         Arguments:
-            story_id (required)
+            story_id (required): The id of the story.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -114,6 +114,6 @@ class StoriesResource(Resource):
         """Mark a story as watched by the creator.
 
         Arguments:
-            story_id (required)
+            story_id (required): The id of the story.
         """
         return self._write("markWatched", params, options)

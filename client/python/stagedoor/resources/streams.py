@@ -34,7 +34,7 @@ class StreamsResource(Resource):
         """Cancel a stream that has not started. It cannot be undone.
 
         Arguments:
-            stream_id (required)
+            stream_id (required): The id of the stream.
         """
         return self._write("cancel", params, options)
 
@@ -42,7 +42,7 @@ class StreamsResource(Resource):
         """Get one stream.
 
         Arguments:
-            stream_id (required)
+            stream_id (required): The id of the stream.
         """
         return self._read("get", params, options)
 
@@ -52,7 +52,7 @@ class StreamsResource(Resource):
         """Get the statistics of a stream.
 
         Arguments:
-            stream_id (required)
+            stream_id (required): The id of the stream.
         """
         return self._read("getStats", params, options)
 
@@ -60,7 +60,7 @@ class StreamsResource(Resource):
         """List the scheduled, live and ended streams.
 
         Arguments:
-            state
+            state: The state.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -78,7 +78,7 @@ class StreamsResource(Resource):
         """List the comments on a stream.
 
         Arguments:
-            stream_id (required)
+            stream_id (required): The id of the stream.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -96,12 +96,12 @@ class StreamsResource(Resource):
         Events: stream.
 
         Arguments:
-            title (required)
+            title (required): The title; null if there is none.
             starts_at (required): A time in the past means now.
-            description
-            audience
-            list_ids
-            tip_goal_cents
+            description: The text that describes it.
+            audience: Whom it is for.
+            list_ids: The ids of the lists.
+            tip_goal_cents: The amount of tips to reach, in cents; null if there is no goal.
         """
         return self._write("schedule", params, options)
 
@@ -111,7 +111,7 @@ class StreamsResource(Resource):
         Events: streamStopped.
 
         Arguments:
-            stream_id (required)
+            stream_id (required): The id of the stream.
         """
         return self._write("stop", params, options)
 
@@ -121,9 +121,9 @@ class StreamsResource(Resource):
         Events: streamUpdated.
 
         Arguments:
-            stream_id (required)
-            title
-            description
-            starts_at
+            stream_id (required): The id of the stream.
+            title: The title; null if there is none.
+            description: The text that describes it.
+            starts_at: When it starts.
         """
         return self._write("update", params, options)

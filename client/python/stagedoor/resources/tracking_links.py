@@ -48,8 +48,8 @@ class TrackingLinksResource(Resource):
         """Create a tracking link.
 
         Arguments:
-            name (required)
-            tags
+            name (required): The name.
+            tags: The creator's own words for it.
         """
         return self._write("create", params, options)
 
@@ -59,7 +59,7 @@ class TrackingLinksResource(Resource):
         """Delete a tracking link. The fans it brought are kept. It cannot be undone.
 
         Arguments:
-            link_id (required)
+            link_id (required): The id of the link; null if no link was used.
         """
         return self._write("delete", params, options)
 
@@ -67,7 +67,7 @@ class TrackingLinksResource(Resource):
         """Get one tracking link with its results.
 
         Arguments:
-            link_id (required)
+            link_id (required): The id of the link; null if no link was used.
         """
         return self._read("get", params, options)
 
@@ -77,9 +77,9 @@ class TrackingLinksResource(Resource):
         """Get the statistics of a tracking link, in total or for a period.
 
         Arguments:
-            link_id (required)
-            from_
-            to
+            link_id (required): The id of the link; null if no link was used.
+            from_: The start of the period; null if it has none.
+            to: The end of the period; null if it has none.
         """
         return self._read("getStats", params, options)
 
@@ -89,9 +89,9 @@ class TrackingLinksResource(Resource):
         """List the tracking links.
 
         Arguments:
-            state
-            order
-            query
+            state: The state.
+            order: The order of the items.
+            query: The text to search for.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -109,8 +109,8 @@ class TrackingLinksResource(Resource):
         """List the paying fans of a tracking link, highest amount first.
 
         Arguments:
-            link_id (required)
-            min_spend_cents
+            link_id (required): The id of the link; null if no link was used.
+            min_spend_cents: The smallest amount that the fans to list have paid, in cents.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -128,7 +128,7 @@ class TrackingLinksResource(Resource):
         """List the fans that a tracking link brought.
 
         Arguments:
-            link_id (required)
+            link_id (required): The id of the link; null if no link was used.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -146,8 +146,8 @@ class TrackingLinksResource(Resource):
         """Share the statistics of a tracking link with another user.
 
         Arguments:
-            link_id (required)
-            user_id (required)
+            link_id (required): The id of the link; null if no link was used.
+            user_id (required): The id of the user.
         """
         return self._write("share", params, options)
 
@@ -157,8 +157,8 @@ class TrackingLinksResource(Resource):
         """Stop sharing the statistics of a tracking link with another user. It cannot be undone.
 
         Arguments:
-            link_id (required)
-            user_id (required)
+            link_id (required): The id of the link; null if no link was used.
+            user_id (required): The id of the user.
         """
         return self._write("unshare", params, options)
 
@@ -168,8 +168,8 @@ class TrackingLinksResource(Resource):
         """Change the name or the tags of a tracking link.
 
         Arguments:
-            link_id (required)
-            name
-            tags
+            link_id (required): The id of the link; null if no link was used.
+            name: The name.
+            tags: The creator's own words for it.
         """
         return self._write("update", params, options)

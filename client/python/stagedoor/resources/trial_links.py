@@ -47,11 +47,11 @@ class TrialLinksResource(Resource):
         """Create a link to a free trial of a given number of days.
 
         Arguments:
-            name (required)
-            duration_days (required)
-            max_claims
-            expires_at
-            tags
+            name (required): The name.
+            duration_days (required): The number of free days.
+            max_claims: How often it can be claimed; null if there is no limit.
+            expires_at: When it expires; null if it does not expire.
+            tags: The creator's own words for it.
         """
         return self._write("create", params, options)
 
@@ -61,7 +61,7 @@ class TrialLinksResource(Resource):
         """Delete a trial link. The fans it brought are kept. It cannot be undone.
 
         Arguments:
-            link_id (required)
+            link_id (required): The id of the link; null if no link was used.
         """
         return self._write("delete", params, options)
 
@@ -69,7 +69,7 @@ class TrialLinksResource(Resource):
         """End a trial link now. Fans who claimed it keep their trial. It cannot be undone.
 
         Arguments:
-            link_id (required)
+            link_id (required): The id of the link; null if no link was used.
         """
         return self._write("end", params, options)
 
@@ -77,7 +77,7 @@ class TrialLinksResource(Resource):
         """Get one trial link with its results.
 
         Arguments:
-            link_id (required)
+            link_id (required): The id of the link; null if no link was used.
         """
         return self._read("get", params, options)
 
@@ -87,9 +87,9 @@ class TrialLinksResource(Resource):
         """Get the statistics of a trial link, in total or for a period.
 
         Arguments:
-            link_id (required)
-            from_
-            to
+            link_id (required): The id of the link; null if no link was used.
+            from_: The start of the period; null if it has none.
+            to: The end of the period; null if it has none.
         """
         return self._read("getStats", params, options)
 
@@ -97,7 +97,7 @@ class TrialLinksResource(Resource):
         """List the trial links, newest first.
 
         Arguments:
-            state
+            state: The state.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -115,8 +115,8 @@ class TrialLinksResource(Resource):
         """List the paying fans of a trial link, highest amount first.
 
         Arguments:
-            link_id (required)
-            min_spend_cents
+            link_id (required): The id of the link; null if no link was used.
+            min_spend_cents: The smallest amount that the fans to list have paid, in cents.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -134,7 +134,7 @@ class TrialLinksResource(Resource):
         """List the fans that a trial link brought.
 
         Arguments:
-            link_id (required)
+            link_id (required): The id of the link; null if no link was used.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -150,8 +150,8 @@ class TrialLinksResource(Resource):
         """Share the statistics of a trial link with another user.
 
         Arguments:
-            link_id (required)
-            user_id (required)
+            link_id (required): The id of the link; null if no link was used.
+            user_id (required): The id of the user.
         """
         return self._write("share", params, options)
 
@@ -161,8 +161,8 @@ class TrialLinksResource(Resource):
         """Stop sharing the statistics of a trial link with another user. It cannot be undone.
 
         Arguments:
-            link_id (required)
-            user_id (required)
+            link_id (required): The id of the link; null if no link was used.
+            user_id (required): The id of the user.
         """
         return self._write("unshare", params, options)
 
@@ -170,8 +170,8 @@ class TrialLinksResource(Resource):
         """Change the name or the tags of a trial link.
 
         Arguments:
-            link_id (required)
-            name
-            tags
+            link_id (required): The id of the link; null if no link was used.
+            name: The name.
+            tags: The creator's own words for it.
         """
         return self._write("update", params, options)

@@ -32,7 +32,7 @@ class UploadsResource(Resource):
         """Cancel an upload. It cannot be undone.
 
         Arguments:
-            upload_id (required)
+            upload_id (required): The id of the upload; null if there is none.
         """
         return self._write("abort", params, options)
 
@@ -54,8 +54,8 @@ class UploadsResource(Resource):
         Events: mediaReady.
 
         Arguments:
-            upload_id (required)
-            parts
+            upload_id (required): The id of the upload; null if there is none.
+            parts: The parts of the file.
         """
         return self._write("complete", params, options)
 
@@ -65,9 +65,9 @@ class UploadsResource(Resource):
         Events: mediaReady.
 
         Arguments:
-            url (required)
-            file_name
-            mime_type
+            url (required): The address.
+            file_name: The name of the file.
+            mime_type: The media type of the file, such as image/jpeg.
         """
         return self._write("fromUrl", params, options)
 
@@ -75,7 +75,7 @@ class UploadsResource(Resource):
         """Get one upload.
 
         Arguments:
-            upload_id (required)
+            upload_id (required): The id of the upload; null if there is none.
         """
         return self._read("get", params, options)
 
@@ -85,8 +85,8 @@ class UploadsResource(Resource):
         """Get a URL that accepts one part by PUT, for an hour.
 
         Arguments:
-            upload_id (required)
-            part_number (required)
+            upload_id (required): The id of the upload; null if there is none.
+            part_number (required): The number of the part, from 1.
         """
         return self._read("getPartUrl", params, options)
 
@@ -94,9 +94,9 @@ class UploadsResource(Resource):
         """Start an upload in parts.
 
         Arguments:
-            file_name (required)
+            file_name (required): The name of the file.
             size (required): in bytes
-            mime_type (required)
+            mime_type (required): The media type of the file, such as image/jpeg.
             sha256: 64 hexadecimal digits
         """
         return self._write("init", params, options)

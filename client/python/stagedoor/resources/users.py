@@ -39,7 +39,7 @@ class UsersResource(Resource):
         """Block a user. A blocked user cannot write, tip or subscribe.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._write("block", params, options)
 
@@ -47,7 +47,7 @@ class UsersResource(Resource):
         """Follow another creator for a month, with automatic renewal.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._write("follow", params, options)
 
@@ -55,7 +55,7 @@ class UsersResource(Resource):
         """Get one user.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._read("get", params, options)
 
@@ -65,7 +65,7 @@ class UsersResource(Resource):
         """Get a user by username.
 
         Arguments:
-            username (required)
+            username (required): The name in the address of the profile.
         """
         return self._read("getByUsername", params, options)
 
@@ -73,7 +73,7 @@ class UsersResource(Resource):
         """Get several users. Ids that do not exist are omitted.
 
         Arguments:
-            user_ids (required)
+            user_ids (required): The ids of the users.
         """
         return self._read("list", params, options)
 
@@ -115,9 +115,9 @@ class UsersResource(Resource):
         """Report a user to the platform.
 
         Arguments:
-            user_id (required)
-            reason (required)
-            note
+            user_id (required): The id of the user.
+            reason (required): Why; null if there is no reason.
+            note: The creator's note on the fan; null if there is none.
         """
         return self._write("report", params, options)
 
@@ -127,7 +127,7 @@ class UsersResource(Resource):
         """Restrict a user. A restricted user can neither write nor tip.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._write("restrict", params, options)
 
@@ -135,7 +135,7 @@ class UsersResource(Resource):
         """Search for users by part of their name.
 
         Arguments:
-            query (required)
+            query (required): The text to search for.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -151,7 +151,7 @@ class UsersResource(Resource):
         """Unblock a user.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._write("unblock", params, options)
 
@@ -161,7 +161,7 @@ class UsersResource(Resource):
         """Stop following a creator immediately. It cannot be undone.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._write("unfollow", params, options)
 
@@ -171,6 +171,6 @@ class UsersResource(Resource):
         """Lift the restriction of a user.
 
         Arguments:
-            user_id (required)
+            user_id (required): The id of the user.
         """
         return self._write("unrestrict", params, options)

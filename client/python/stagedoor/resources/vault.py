@@ -33,7 +33,7 @@ class VaultResource(Resource):
         """Delete media. Posts and messages that show them are kept without them. It cannot be undone.
 
         Arguments:
-            media_ids (required)
+            media_ids (required): The media files to attach.
         """
         return self._write("delete", params, options)
 
@@ -41,7 +41,7 @@ class VaultResource(Resource):
         """Get one media item.
 
         Arguments:
-            media_id (required)
+            media_id (required): The id of the media file; null if there is none.
         """
         return self._read("get", params, options)
 
@@ -51,8 +51,8 @@ class VaultResource(Resource):
         """Get a URL to download a media item, valid for an hour.
 
         Arguments:
-            media_id (required)
-            quality
+            media_id (required): The id of the media file; null if there is none.
+            quality: Which version of the file to download.
         """
         return self._read("getDownloadUrl", params, options)
 
@@ -60,10 +60,10 @@ class VaultResource(Resource):
         """List the media in the vault.
 
         Arguments:
-            type
-            folder_id
-            order
-            query
+            type: Which type it is.
+            folder_id: The id of the folder.
+            order: The order of the items.
+            query: The text to search for.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -79,7 +79,7 @@ class VaultResource(Resource):
         """List the posts and messages that show a media item.
 
         Arguments:
-            media_id (required)
+            media_id (required): The id of the media file; null if there is none.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """

@@ -44,8 +44,8 @@ class VaultFoldersResource(Resource):
         """Add media to a folder.
 
         Arguments:
-            folder_id (required)
-            media_ids (required)
+            folder_id (required): The id of the folder.
+            media_ids (required): The media files to attach.
         """
         return self._write("addMedia", params, options)
 
@@ -55,7 +55,7 @@ class VaultFoldersResource(Resource):
         """Create a folder.
 
         Arguments:
-            name (required)
+            name (required): The name.
         """
         return self._write("create", params, options)
 
@@ -65,7 +65,7 @@ class VaultFoldersResource(Resource):
         """Delete a folder. Its media are kept. It cannot be undone.
 
         Arguments:
-            folder_id (required)
+            folder_id (required): The id of the folder.
         """
         return self._write("delete", params, options)
 
@@ -73,7 +73,7 @@ class VaultFoldersResource(Resource):
         """Get one folder.
 
         Arguments:
-            folder_id (required)
+            folder_id (required): The id of the folder.
         """
         return self._read("get", params, options)
 
@@ -83,7 +83,7 @@ class VaultFoldersResource(Resource):
         """List the folders, the platform's own first.
 
         Arguments:
-            query
+            query: The text to search for.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -101,8 +101,8 @@ class VaultFoldersResource(Resource):
         """List the media in a folder.
 
         Arguments:
-            folder_id (required)
-            type
+            folder_id (required): The id of the folder.
+            type: Which type it is.
             limit: How many items a page has at most.
             cursor: nextCursor of the page before.
         """
@@ -120,8 +120,8 @@ class VaultFoldersResource(Resource):
         """Remove media from a folder. They stay in the vault. It cannot be undone.
 
         Arguments:
-            folder_id (required)
-            media_ids (required)
+            folder_id (required): The id of the folder.
+            media_ids (required): The media files to attach.
         """
         return self._write("removeMedia", params, options)
 
@@ -131,7 +131,7 @@ class VaultFoldersResource(Resource):
         """Rename a folder.
 
         Arguments:
-            folder_id (required)
-            name (required)
+            folder_id (required): The id of the folder.
+            name (required): The name.
         """
         return self._write("rename", params, options)

@@ -24,7 +24,9 @@ import type {
 
 /** The data of the event account.challenge_required. */
 export interface AccountChallengeRequiredData {
+  /** The attempt that waits for an answer. */
   attemptId: string;
+  /** The email address to which a code was sent, mostly hidden; null if none was. */
   email_mask: string | null;
   /** When the challenge ends. */
   expires_at: string | null;
@@ -41,6 +43,7 @@ export interface AccountChallengeRequiredData {
     | (string & {});
   /** How the creator is asked: sms, app, email, face or mobile. */
   otp_channel: string | null;
+  /** The phone number to which a code was sent, mostly hidden; null if none was. */
   phone_mask: string | null;
   /** Why the account is in this state. The set may grow. */
   reason: string | null;
@@ -57,12 +60,13 @@ export interface AccountChallengeRequiredData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.connected. */
 export interface AccountConnectedData {
+  /** The account. */
   account: Account;
   /** The attempt that connected it. */
   attemptId: string | null;
@@ -77,8 +81,8 @@ export interface AccountConnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** How it was connected: credentials, mobile_app, cookie, curl, token, oauth or reauth. */
-  kind: string;
+  /** How it was connected. */
+  kind: "credentials" | "mobile_app" | "cookie" | "curl" | "token" | "oauth" | "reauth" | (string & {});
   /** Why the account is in this state. The set may grow. */
   reason: string | null;
   /** The state after; the same as from if the state did not change. */
@@ -92,8 +96,8 @@ export interface AccountConnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.degraded. */
@@ -124,8 +128,8 @@ export interface AccountDegradedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.disconnected. */
@@ -143,6 +147,7 @@ export interface AccountDisconnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
+  /** The id of the account. */
   id: string;
   /** The platform's id of the creator. */
   ofUserId: string;
@@ -161,8 +166,8 @@ export interface AccountDisconnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.paused. */
@@ -193,8 +198,8 @@ export interface AccountPausedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.reauthenticating. */
@@ -225,8 +230,8 @@ export interface AccountReauthenticatingData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.reconnect_required. */
@@ -261,12 +266,13 @@ export interface AccountReconnectRequiredData {
   upstreamCode?: unknown;
   /** The platform's error message. */
   upstreamMessage?: string | null;
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.reconnected. */
 export interface AccountReconnectedData {
+  /** The account. */
   account: Account;
   /** The attempt that reconnected it. */
   attemptId: string | null;
@@ -296,8 +302,8 @@ export interface AccountReconnectedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.recovered. */
@@ -328,8 +334,8 @@ export interface AccountRecoveredData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.restricted. */
@@ -362,8 +368,8 @@ export interface AccountRestrictedData {
   upstreamCode?: unknown;
   /** The platform's error message. */
   upstreamMessage?: string | null;
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.resumed. */
@@ -394,8 +400,8 @@ export interface AccountResumedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.session_expiring. */
@@ -415,6 +421,7 @@ export interface AccountSessionExpiringData {
     | (string & {});
   /** Why the account is in this state. The set may grow. */
   reason: string | null;
+  /** When the session ends. */
   sessionExpiresAt: string;
   /** The state after; the same as from if the state did not change. */
   to:
@@ -427,8 +434,8 @@ export interface AccountSessionExpiringData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
 /** The data of the event account.updated. */
@@ -459,24 +466,29 @@ export interface AccountUpdatedData {
     | "paused"
     | "disconnected"
     | (string & {});
-  /** What a person must do. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
 }
 
-/** The data of the event autoRenewChanged. */
+/** What happened. */
 export interface AutoRenewChangedData {
+  /** The user; null if the platform names none. */
   user: User;
+  /** Whether the subscription is renewed automatically. */
   autoRenew: boolean;
 }
 
-/** The data of the event chargeback. */
+/** What happened. */
 export interface ChargebackData {
+  /** The chargeback. */
   chargeback: Chargeback;
 }
 
-/** The data of the event chatRead. */
+/** What happened. */
 export interface ChatReadData {
+  /** The id of the chat. */
   chatId: string | null;
+  /** Whether all chats were read. */
   all: boolean;
 }
 
@@ -484,29 +496,35 @@ export interface ChatReadData {
 export interface ConnectSessionFinishedData {
   /** The account that was connected. */
   accountId?: string;
+  /** The attempts of the session. */
   attempts: string[];
   /** Your own identifier. */
   referenceId?: string;
+  /** The id of the session. */
   sessionId: string;
+  /** How the session ended. */
   status: "success" | "exited" | "expired";
 }
 
 /** Who caused an event. */
 export interface EventActor {
+  /** The id of the key, person or operator; may be empty. */
   id: string;
-  /** key, operator, system, creator or member. The set may grow. */
-  kind: string;
+  /** What kind of caller it was. */
+  kind: "key" | "operator" | "system" | "creator" | "member" | (string & {});
   /** The name of the key or person; may be empty. */
   label: string;
 }
 
 /** The data of the event job.completed. */
 export interface JobCompletedData {
+  /** The job. */
   job: Job;
 }
 
 /** The data of the event job.failed. */
 export interface JobFailedData {
+  /** The job. */
   job: Job;
 }
 
@@ -514,14 +532,19 @@ export interface JobFailedData {
 export interface KeyCreatedData {
   /** Who created it. */
   by: EventActor;
+  /** The id of the key. */
   id: string;
+  /** The name of the key. */
   label: string;
+  /** What the key may do. */
   scopes?: string[];
 }
 
 /** The data of the event key.leaked. */
 export interface KeyLeakedData {
+  /** The id of the key. */
   id: string;
+  /** The name of the key. */
   label: string;
   /** The kind of the place, such as content, commit or pull_request_comment. The set may grow. */
   source: string;
@@ -533,21 +556,29 @@ export interface KeyLeakedData {
 export interface KeyRevokedData {
   /** Who revoked it. */
   by: EventActor;
+  /** The id of the key. */
   id: string;
+  /** The name of the key. */
   label: string;
 }
 
-/** The data of the event linkClicked. */
+/** What happened. */
 export interface LinkClickedData {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** What kind it is. */
   kind: string;
+  /** The number of clicks. */
   clicks: number;
 }
 
-/** The data of the event listUpdated. */
+/** What happened. */
 export interface ListUpdatedData {
+  /** The list. */
   list: List;
+  /** The number of items that were added. */
   added: number | null;
+  /** The number of items that were removed. */
   removed: number | null;
 }
 
@@ -557,350 +588,481 @@ export interface ListenerGapData {
   backfilled: boolean;
   /** Null if the beginning is not known. */
   from: string | null;
+  /** The number of the last event before the gap; null if it is not known. */
   fromSeq: number | null;
+  /** The end of the gap. */
   to: string;
+  /** The number of the first event after the gap; null if it is not known. */
   toSeq: number | null;
 }
 
-/** The data of the event massMessageSent. */
+/** What happened. */
 export interface MassMessageSentData {
+  /** The mass message. */
   massMessage: MassMessage;
 }
 
-/** The data of the event mediaFailed. */
+/** What happened. */
 export interface MediaFailedData {
+  /** The media files. */
   media: Media;
+  /** The id of the upload; null if there is none. */
   uploadId: string | null;
+  /** Why it failed; null if it did not fail. */
   error: string | null;
 }
 
-/** The data of the event mediaReady. */
+/** What happened. */
 export interface MediaReadyData {
+  /** The media files. */
   media: Media;
+  /** The id of the upload; null if there is none. */
   uploadId: string | null;
+  /** Why it failed; null if it did not fail. */
   error: string | null;
 }
 
-/** The data of the event mention. */
+/** What happened. */
 export interface MentionData {
+  /** How the values are grouped. */
   by: User;
+  /** What kind it is. */
   kind: string;
+  /** The id of what it is about; null if that is nothing. */
   refId: string;
 }
 
-/** The data of the event message. */
+/** What happened. */
 export interface MessageData {
+  /** The text that comes with it; null if there is none. */
   message: Message;
+  /** The id of the chat. */
   chatId: string;
+  /** The user who sent the message. */
   fromUser: User;
 }
 
-/** The data of the event messageDeleted. */
+/** What happened. */
 export interface MessageDeletedData {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the message. */
   messageId: string;
+  /** Who deleted the message. */
   by: string;
 }
 
-/** The data of the event messageLiked. */
+/** What happened. */
 export interface MessageLikedData {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the message. */
   messageId: string;
+  /** The user; null if the platform names none. */
   user: User;
 }
 
-/** The data of the event messagePurchased. */
+/** What happened. */
 export interface MessagePurchasedData {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the message. */
   messageId: string;
+  /** The user; null if the platform names none. */
   user: User;
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
+  /** The id of the transaction. */
   transactionId: string;
 }
 
-/** The data of the event messageRead. */
+/** What happened. */
 export interface MessageReadData {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the message. */
   messageId: string;
+  /** When the message was read. */
   readAt: string;
 }
 
-/** The data of the event messageSent. */
+/** What happened. */
 export interface MessageSentData {
+  /** The text that comes with it; null if there is none. */
   message: Message;
+  /** The id of the chat. */
   chatId: string;
+  /** Where the message was sent from. */
   origin: "api" | "native" | "mass" | "welcome" | (string & {});
 }
 
-/** The data of the event messageUnliked. */
+/** What happened. */
 export interface MessageUnlikedData {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the message. */
   messageId: string;
+  /** The user; null if the platform names none. */
   user: User;
 }
 
-/** The data of the event notification. */
+/** What happened. */
 export interface NotificationData {
+  /** The notification. */
   notification: Notification;
 }
 
-/** The data of the event online. */
+/** What happened. */
 export interface OnlineData {
+  /** The id of the user. */
   userId: string;
+  /** Whether the user is online. */
   online: boolean;
+  /** When the person was last online; null if that is not known. */
   lastSeenAt: string | null;
 }
 
-/** The data of the event payoutFailed. */
+/** What happened. */
 export interface PayoutFailedData {
+  /** The payout. */
   payout: PayoutRequest;
+  /** Why; null if there is no reason. */
   reason: string | null;
 }
 
-/** The data of the event payoutPaid. */
+/** What happened. */
 export interface PayoutPaidData {
+  /** The payout. */
   payout: PayoutRequest;
+  /** Why; null if there is no reason. */
   reason: string | null;
 }
 
-/** The data of the event payoutRequested. */
+/** What happened. */
 export interface PayoutRequestedData {
+  /** The payout. */
   payout: PayoutRequest;
+  /** Why; null if there is no reason. */
   reason: string | null;
 }
 
-/** The data of the event postCommented. */
+/** What happened. */
 export interface PostCommentedData {
+  /** The id of the post. */
   postId: string;
+  /** The comment. */
   comment: Comment;
 }
 
-/** The data of the event postDeleted. */
+/** What happened. */
 export interface PostDeletedData {
+  /** The id of the post. */
   postId: string;
+  /** The names of the members that changed. */
   changes: string[] | null;
 }
 
-/** The data of the event postExpired. */
+/** What happened. */
 export interface PostExpiredData {
+  /** The id of the post. */
   postId: string;
+  /** The names of the members that changed. */
   changes: string[] | null;
 }
 
-/** The data of the event postFundraisingUpdated. */
+/** What happened. */
 export interface PostFundraisingUpdatedData {
+  /** The id of the post. */
   postId: string;
+  /** The goal, in cents. */
   targetCents: number;
+  /** The amount that was raised so far, in cents. */
   progressCents: number;
 }
 
-/** The data of the event postLiked. */
+/** What happened. */
 export interface PostLikedData {
+  /** The id of the post. */
   postId: string;
+  /** The user; null if the platform names none. */
   user: User;
 }
 
-/** The data of the event postPublished. */
+/** What happened. */
 export interface PostPublishedData {
+  /** The post. */
   post: Post;
 }
 
-/** The data of the event postPurchased. */
+/** What happened. */
 export interface PostPurchasedData {
+  /** The id of the post. */
   postId: string;
+  /** The user; null if the platform names none. */
   user: User;
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
+  /** The id of the transaction. */
   transactionId: string;
 }
 
-/** The data of the event postUpdated. */
+/** What happened. */
 export interface PostUpdatedData {
+  /** The id of the post. */
   postId: string;
+  /** The names of the members that changed. */
   changes: ("text" | "media" | "priceCents" | "labels" | "scheduledAt" | "isArchived" | "isPinned" | (string & {}))[] | null;
 }
 
-/** The data of the event profileUpdated. */
+/** What happened. */
 export interface ProfileUpdatedData {
+  /** The names of the members that changed. */
   changes: ("name" | "bio" | "location" | "websiteUrl" | "avatar" | "cover" | (string & {}))[];
 }
 
-/** The data of the event queueFailed. */
+/** What happened. */
 export interface QueueFailedData {
+  /** The item of the queue. */
   item: QueueItem;
+  /** Why it failed; null if it did not fail. */
   error: string | null;
 }
 
-/** The data of the event queuePublished. */
+/** What happened. */
 export interface QueuePublishedData {
+  /** The item of the queue. */
   item: QueueItem;
+  /** Why it failed; null if it did not fail. */
   error: string | null;
 }
 
-/** The data of the event resubscribed. */
+/** What happened. */
 export interface ResubscribedData {
+  /** The user; null if the platform names none. */
   user: User;
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** The number of days without a subscription. */
   lapsedDays: number;
+  /** When it expires; null if it does not expire. */
   expiresAt: string | null;
 }
 
-/** The data of the event settingsChanged. */
+/** What happened. */
 export interface SettingsChangedData {
+  /** The names of the members that changed. */
   changes: ("displayName" | "bio" | "location" | "websiteUrl" | "subscriptionPrice" | "welcomeMessage" | "blockedCountries" | (string & {}))[];
 }
 
-/** The data of the event storyExpired. */
+/** What happened. */
 export interface StoryExpiredData {
+  /** The id of the story. */
   storyId: string;
 }
 
-/** The data of the event storyPublished. */
+/** What happened. */
 export interface StoryPublishedData {
+  /** The story. */
   story: Story;
 }
 
-/** The data of the event storyViewed. */
+/** What happened. */
 export interface StoryViewedData {
+  /** The id of the story. */
   storyId: string;
+  /** The number of views. */
   views: number;
 }
 
-/** The data of the event streamComment. */
+/** What happened. */
 export interface StreamCommentData {
+  /** The id of the stream. */
   streamId: string;
+  /** The comment. */
   comment: Comment;
 }
 
-/** The data of the event stream. */
+/** What happened. */
 export interface StreamData {
+  /** The stream. */
   stream: Stream;
 }
 
-/** The data of the event streamLiked. */
+/** What happened. */
 export interface StreamLikedData {
+  /** The id of the stream. */
   streamId: string;
+  /** The number of likes. */
   likes: number;
 }
 
-/** The data of the event streamStarted. */
+/** What happened. */
 export interface StreamStartedData {
+  /** The stream. */
   stream: Stream;
 }
 
-/** The data of the event streamStopped. */
+/** What happened. */
 export interface StreamStoppedData {
+  /** The stream. */
   stream: Stream;
 }
 
-/** The data of the event streamUpdated. */
+/** What happened. */
 export interface StreamUpdatedData {
+  /** The stream. */
   stream: Stream;
 }
 
-/** The data of the event streamViewers. */
+/** What happened. */
 export interface StreamViewersData {
+  /** The id of the stream. */
   streamId: string;
+  /** The number of viewers. */
   viewers: number;
+  /** The users who joined. */
   joined: User | null;
+  /** The users who left. */
   left: User | null;
 }
 
-/** The data of the event subscribed. */
+/** What happened. */
 export interface SubscribedData {
+  /** The user; null if the platform names none. */
   user: User;
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** What kind it is. */
   kind: "paid" | "trial" | "bundle" | "free" | (string & {});
+  /** The number of months. */
   months: number;
+  /** When it expires; null if it does not expire. */
   expiresAt: string | null;
+  /** Where the fan came from. */
   source: SubscribedDataSource;
 }
 
-/** Where a fan came from. */
+/** Where the fan came from. */
 export interface SubscribedDataSource {
+  /** What kind it is. */
   kind: string;
+  /** The id of the link; null if no link was used. */
   linkId: string | null;
 }
 
-/** The data of the event subscriptionExpired. */
+/** What happened. */
 export interface SubscriptionExpiredData {
+  /** The user; null if the platform names none. */
   user: User;
+  /** When the subscription expired. */
   expiredAt: string;
+  /** The amount that the fan paid in total, in cents. */
   totalSpentCents: number;
 }
 
-/** The data of the event subscriptionRenewed. */
+/** What happened. */
 export interface SubscriptionRenewedData {
+  /** The user; null if the platform names none. */
   user: User;
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** When it expires; null if it does not expire. */
   expiresAt: string | null;
+  /** How often the subscription was renewed. */
   renewals: number;
 }
 
 /** The data of the event test. */
 export interface TestData {
+  /** A greeting. */
   message: string;
   /** The request that asked for the test. */
   requestId: string;
 }
 
-/** The data of the event tips. */
+/** What happened. */
 export interface TipsData {
+  /** Its id. */
   id: string;
+  /** The user; null if the platform names none. */
   user: User;
+  /** The amount, in cents. */
   amountCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
+  /** The text that comes with it; null if there is none. */
   message: string;
+  /** What the tip was for. */
   target: TipsDataTarget;
 }
 
-/** What was tipped. */
+/** What the tip was for. */
 export interface TipsDataTarget {
+  /** What kind it is. */
   kind: string;
+  /** Its id. */
   id: string;
 }
 
-/** The data of the event toast. */
+/** What happened. */
 export interface ToastData {
+  /** Its id. */
   id: string;
+  /** The title; null if there is none. */
   title: string;
+  /** The text. */
   text: string;
 }
 
-/** The data of the event transaction. */
+/** What happened. */
 export interface TransactionData {
+  /** The transaction. */
   transaction: Transaction;
 }
 
-/** The data of the event trialClaimed. */
+/** What happened. */
 export interface TrialClaimedData {
+  /** The user; null if the platform names none. */
   user: User;
+  /** The id of the link; null if no link was used. */
   linkId: string | null;
+  /** The id of the promotion; null if there is none. */
   promotionId: string | null;
+  /** The number of days. */
   days: number;
+  /** When it expires; null if it does not expire. */
   expiresAt: string;
 }
 
-/** The data of the event typing. */
+/** What happened. */
 export interface TypingData {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the user. */
   userId: string;
 }
 
-/** The data of the event unknown. */
+/** What happened. */
 export interface UnknownData {
+  /** The platform's own name of the event. */
   name: string;
+  /** The event as the platform sent it. */
   raw: unknown;
 }
 
 /** The data of the event usage.threshold. */
 export interface UsageThresholdData {
+  /** The calls that the plan includes. */
   limit: number;
-  /** The limit: calls_per_month. The set may grow. */
-  metric: string;
+  /** The limit. */
+  metric: "calls_per_month" | (string & {});
   /** The threshold that was reached. */
   percent: number;
+  /** The calls that were used. */
   used: number;
 }
 
@@ -910,7 +1072,9 @@ export interface WebhookDisabledData {
   endpointId?: string;
   /** How long deliveries failed. */
   failingSinceSec: number;
+  /** Why the webhook was disabled. */
   reason: string;
+  /** The address that received the events. */
   url: string;
 }
 
@@ -920,7 +1084,9 @@ export interface WebhookRecoveredData {
   endpointId?: string;
   /** How long deliveries failed. */
   failingSinceSec: number;
+  /** Why the deliveries had failed. */
   reason: string;
+  /** The address that receives the events. */
   url: string;
 }
 

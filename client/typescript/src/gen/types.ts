@@ -9,21 +9,28 @@ export interface AbortedResult {
 
 /** A connected creator account. */
 export interface Account {
+  /** The address of the profile picture; null if there is none. */
   avatarUrl: string | null;
+  /** When the account was connected for the first time. */
   createdAt: string;
   /**
    * What the account is signed in with: the session of a person, a key that the platform issued to programs, or an
    * authorisation by OAuth.
    */
   credentials: "session" | "token" | "oauth";
+  /** The name that the profile shows. */
   displayName: string;
+  /** The id of the account. */
   id: string;
+  /** Your own name for the account; may be empty. */
   label: string;
   /** When the session was last probed. */
   lastCheckedAt: string | null;
   /** When the platform last accepted the session. */
   lastSeenAt: string | null;
+  /** The connection that receives the account's events. */
   listener: Listener;
+  /** Your own metadata. */
   metadata: Record<string, string>;
   /** The platform's id of the creator. */
   ofUserId: string;
@@ -35,36 +42,35 @@ export interface Account {
   proxyCountry: string;
   /** The caller's own id of it. */
   referenceId: string | null;
+  /** Whether the credentials are stored, so that the account can be signed in again without the creator. */
   rememberCredentials: boolean;
+  /** Whether the account is on the sandbox platform. */
   sandbox: boolean;
   /** Null if the platform does not say. */
   sessionExpiresAt: string | null;
   /** The creator's own site, on a platform where each creator has one; else null. */
   site: string | null;
+  /** Whether the account works, and why not. */
   state: "connecting" | "active" | "degraded" | "reauthenticating" | "reconnect_required" | "restricted" | "paused";
+  /** Since when the account is in this state. */
   stateChangedAt: string;
   /** Why it is in this state. The set may grow. */
   stateReason: string | null;
-  /** What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
+  /** The creator's name in the address of the profile. */
   username: string;
-}
-
-/** The limits of an account that has none of its own. */
-export interface AccountDefaults {
-  readPerMinute: number;
-  /** When the full limits of every account are available again at the latest, in Unix seconds. */
-  reset: number;
-  writePerMinute: number;
 }
 
 /** The result of disconnecting an account. */
 export interface AccountDisconnected {
+  /** True: the account was disconnected, and its data is unreadable. */
   deleted: boolean;
+  /** The account's id. */
   id: string;
 }
 
-/** A page of Account items. */
+/** A page of accounts. */
 export interface AccountPage {
   /** In the order in which they were first connected, unless order is set. */
   accounts: ListedAccount[];
@@ -77,10 +83,21 @@ export interface AccountPage {
   nextCursor: string | null;
 }
 
+/** The limits of an account that has none of its own. */
+export interface AccountRateDefaults {
+  /** Reads a minute of an account. */
+  readPerMinute: number;
+  /** When the full limits of every account are available again at the latest, in Unix seconds. */
+  reset: number;
+  /** Writes a minute of an account. */
+  writePerMinute: number;
+}
+
 /** The number of accounts and its limit. */
 export interface AccountUsage {
   /** The number of accounts in each state. States without accounts are omitted. */
   byState: Record<string, number>;
+  /** The accounts that are connected. */
   connected: number;
   /** -1 means unlimited. */
   limit: number;
@@ -88,6 +105,7 @@ export interface AccountUsage {
 
 /** The health of an account's webhook. */
 export interface AccountWebhook {
+  /** How the deliveries go; none if the account has no webhook. */
   state: "healthy" | "failing" | "paused" | "disabled";
 }
 
@@ -103,42 +121,59 @@ export interface AccountWindows {
 export interface Attempt {
   /** The account. Null until the state is completed_success. */
   account_id: string | null;
+  /** The id of the attempt. */
   attempt_id: string;
+  /** Until when the challenge can be answered; null if there is none. */
   challenge_expires_at: string | null;
+  /** When the attempt was started. */
   created_at: string;
+  /** The email address to which a code was sent, mostly hidden; null if none was. */
   email_mask: string | null;
   /**
    * The same page for an iframe, on the origins that the hosted session allows. Null for a key without accounts:write.
    */
   embed_url: string | null;
+  /** When the attempt ends if nothing happens. */
   expires_at: string;
+  /** Why the attempt failed; null if it did not fail. */
   failure: AttemptFailure | null;
-  /** credentials, mobile_app, cookie, curl, token, oauth or reauth. */
-  kind: string;
+  /** How the account is connected. */
+  kind: "credentials" | "mobile_app" | "cookie" | "curl" | "token" | "oauth" | "reauth" | (string & {});
+  /** The label of the account; may be empty. */
   label: string;
+  /** Your own metadata. */
   metadata?: Record<string, string>;
   /** What can be done now. New values may come. */
   next_actions: string[];
   /** sms, app, email, face or mobile: by which way the creator is asked. */
   otp_channel: string | null;
+  /** The ways in which a code can be sent. */
   otp_channels_available: string[];
+  /** The phone number to which a code was sent, mostly hidden; null if none was. */
   phone_mask: string | null;
   /** A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write. */
   phone_url: string | null;
+  /** When the page for the phone stops working; null if there is none. */
   phone_url_expires_at: string | null;
   /** The platform that the creator signs in to. */
   platform: string;
+  /** Seconds to wait before the next request for the attempt; null if waiting changes nothing. */
   poll_after_sec: number | null;
+  /** The operation that returns the attempt. */
   polling_url: string | null;
   /** What happens within the state. New values may come. */
   progress: string;
+  /** The region through which the traffic leaves. */
   proxy_country: string;
   /** True when it refreshes an existing account instead of making one. */
   reconnect: boolean;
   /** The account that it reconnects; null if the attempt was started without one. */
   reconnect_account_id: string | null;
+  /** Your own reference of the creator; null if there is none. */
   reference_id: string | null;
+  /** Seconds until the code can be sent again; null if no code is asked for. */
   resend_after_sec: number | null;
+  /** How many more times the code can be sent; null if no code is asked for. */
   resends_remaining: number | null;
   /** The hosted session in which it was started. */
   session_id?: string;
@@ -155,7 +190,9 @@ export interface Attempt {
     | "wrong_2fa_code_retry"
     | "completed_success"
     | "completed_failed";
+  /** How many more codes can be submitted; null if no code is asked for. */
   submissions_remaining: number | null;
+  /** When the attempt last changed. */
   updated_at: string;
   /** A page for the creator, while something is asked of them. Null for a key without accounts:write. */
   verification_page_url: string | null;
@@ -163,53 +200,71 @@ export interface Attempt {
 
 /** The reason why an attempt failed. */
 export interface AttemptFailure {
+  /** The reason as a stable word. */
   code: string;
+  /** An explanation for people. */
   message: string;
+  /** Seconds to wait before a new attempt; null if there is no need to wait. */
   retry_after_sec: number | null;
+  /** Whether a new attempt may succeed. */
   retryable: boolean;
   /** The platform's error code, an integer or a string; null if it gave none. */
   upstream_code: unknown;
+  /** The platform's own message; null if it gave none. */
   upstream_message: string | null;
 }
 
-/** A page of Attempt items. */
+/** A page of connect attempts. */
 export interface AttemptPage {
+  /** The attempts, the newest first. */
   attempts: Attempt[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
 }
 
 /** The number of connect attempts. */
 export interface AttemptUsage {
+  /** The attempts that failed. */
   failed: number;
+  /** The attempts that were started. */
   started: number;
+  /** The attempts that connected an account. */
   succeeded: number;
 }
 
 /** The person or key that did something. */
 export interface AuditActor {
+  /** The id of the key, member or operator. */
   id: string;
+  /** What kind of caller it was. */
   kind: "key" | "operator" | "system" | "creator" | "member";
+  /** The name of the key or person; may be empty. */
   label: string;
 }
 
 /** An action in the organisation. */
 export interface AuditEntry {
+  /** What was done, such as webhook.put. */
   action: string;
+  /** Who did it. */
   actor: AuditActor;
+  /** When it happened. */
   at: string;
   /** The fields that changed, each with from and to. */
   changes: unknown;
+  /** The id of the entry. */
   id: string;
   /** A hash of the source address: equal for equal sources, and not reversible. */
   ipHash: string;
   /** Failed changes have no entry. */
   outcome: "success";
+  /** The request that did it. */
   requestId: string;
   /** The id of the changed object. */
   target: string;
 }
 
-/** A page of Audit items. */
+/** A page of audit entries. */
 export interface AuditPage {
   /** Newest first. */
   entries: AuditEntry[];
@@ -219,15 +274,21 @@ export interface AuditPage {
 
 /** The creator's money on the platform. */
 export interface Balance {
+  /** The amount that can be paid out, in cents. */
   availableCents: number;
+  /** The amount that cannot be paid out yet, in cents. */
   pendingCents: number;
+  /** The currency, as an ISO 4217 code. */
   currency: string;
+  /** The smallest amount of a payout, in cents. */
   minPayoutCents: number;
 }
 
 /** A message from the operators of the service to all customers. */
 export interface Banner {
+  /** How serious it is. */
   level: "info" | "warning" | "critical";
+  /** What to show. */
   text: string;
   /** The address of more information; null if there is none. */
   url: string | null;
@@ -240,6 +301,7 @@ export interface BlockedResult {
 
 /** The person who is signed in. */
 export interface BrowserPerson {
+  /** The email address of the person. */
   email: string;
   /** operator for an operator of the service to whom an owner has granted access. */
   id: string;
@@ -247,21 +309,27 @@ export interface BrowserPerson {
 
 /** A browser that is signed in to the dashboard. */
 export interface BrowserSession {
+  /** When the person signed in. */
   createdAt: string;
   /** True for the browser that makes this call. */
   current: boolean;
   /** When the session ends if it is not used again. */
   expiresAt: string;
+  /** The id of the session. */
   id: string;
   /** Accurate to the minute. */
   lastSeenAt: string;
+  /** Who is signed in. */
   person: BrowserPerson;
+  /** The User-Agent of the browser. */
   userAgent: string;
 }
 
 /** The result of signing a browser out. */
 export interface BrowserSessionEnded {
+  /** True: the browser is signed out. */
   ended: boolean;
+  /** The id of the session. */
   id: string;
 }
 
@@ -273,21 +341,29 @@ export interface BrowserSessionList {
 
 /** A subscription for several months at a discount. */
 export interface Bundle {
+  /** Its id. */
   id: string;
+  /** The number of months. */
   months: number;
+  /** The discount in percent. */
   percent: number;
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
 }
 
 /** A page of Bundle items. */
 export interface BundlePage {
+  /** The items of the page. */
   items: Bundle[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** The number of calls. */
 export interface CallUsage {
+  /** The calls that failed. */
   failed: number;
   /** Calls refused by a limit. They do not count towards any limit. */
   rateLimited: number;
@@ -306,89 +382,133 @@ export interface CanceledResult {
 
 /** A payment that was charged back. */
 export interface Chargeback {
+  /** Its id. */
   id: string;
+  /** The id of the transaction. */
   transactionId: string;
+  /** The amount, in cents. */
   amountCents: number;
+  /** The user; null if the platform names none. */
   user: User | null;
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A page of Chargeback items. */
 export interface ChargebackPage {
+  /** The items of the page. */
   items: Chargeback[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A conversation with one person. */
 export interface Chat {
+  /** Its id. */
   id: string;
+  /** The user; null if the platform names none. */
   user: User;
+  /** The last message of the chat; null if there is none. */
   lastMessage: Message | null;
+  /** The number of unread messages. */
   unreadCount: number;
+  /** Whether the chat is muted. */
   isMuted: boolean;
+  /** Whether it is pinned. */
   isPinned: boolean;
+  /** Whether the chat is hidden. */
   isHidden: boolean;
+  /** Whether a message can be sent to this person. */
   canSend: boolean;
+  /** Why no message can be sent; null if one can. */
   cannotSendReason: string | null;
+  /** When it last changed; null if never. */
   updatedAt: string;
 }
 
 /** A page of Chat items. */
 export interface ChatPage {
+  /** The items of the page. */
   items: Chat[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
-/** The number of chats that were marked as read. */
+/** The result of the method. */
 export interface ChatsMarkAllReadResult {
+  /** The number of them. */
   count: number;
 }
 
 /** A comment on a post or a live stream. */
 export interface Comment {
+  /** Its id. */
   id: string;
   /** the post, or the stream */
   postId: string;
+  /** The user who wrote it. */
   author: User;
+  /** The text. */
   text: string;
+  /** The id of what it answers; null if it answers nothing. */
   replyToId: string | null;
+  /** The number of likes. */
   likes: number;
+  /** Whether it is liked. */
   isLiked: boolean;
+  /** Whether it is pinned. */
   isPinned: boolean;
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A page of Comment items. */
 export interface CommentPage {
+  /** The items of the page. */
   items: Comment[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A method to connect an account. */
 export interface ConnectFlow {
+  /** Whether it can be used now. */
   enabled: boolean;
+  /** What the person must enter. */
   fields: ConnectFlowField[];
   /** Where to find the input on the platform. */
   help?: string;
+  /** The kind of the attempts that it starts. */
   kind: string;
+  /** The name to show to people. */
   name: string;
+  /** The regions through which the account's traffic can leave. */
   proxy_countries: string[];
 }
 
 /** An input of a connect method. */
 export interface ConnectFlowField {
+  /** The name of the member to send. */
   id: string;
+  /** The largest number of characters. */
   max_length?: number;
+  /** The regular expression that the value must match. */
   pattern?: string;
+  /** Whether it must be sent. */
   required: boolean;
+  /** The kind of input, such as email or password. */
   type: "email" | "password" | "text" | "url" | "cookie" | "header" | "boolean";
 }
 
 /** The methods to connect an account. */
 export interface ConnectFlowList {
+  /** The ways to connect an account. */
   flows: ConnectFlow[];
 }
 
@@ -398,6 +518,7 @@ export interface ConnectFunnel {
   byMethod: Record<string, ConnectFunnelMethod>;
   /** Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone. */
   challenge: number;
+  /** The attempts that ended with a connected account. */
   connected: number;
   /** Creators who entered credentials, sent a session or requested a QR code. */
   credentials: number;
@@ -411,15 +532,21 @@ export interface ConnectFunnel {
    * Creators who reached a connect page or method: links that were opened, and attempts that started without a link.
    */
   opened: number;
+  /** The start of the period. */
   since: string;
+  /** The end of the period. */
   until: string;
 }
 
 /** The funnel of one connect method. */
 export interface ConnectFunnelMethod {
+  /** The attempts that reached a challenge. */
   challenge: number;
+  /** The attempts that ended with a connected account. */
   connected: number;
+  /** The attempts that sent credentials. */
   credentials: number;
+  /** The attempts that failed. */
   failed: number;
 }
 
@@ -434,22 +561,31 @@ export interface ConnectPage {
    * to its text is darkened.
    */
   brand_light: string;
+  /** The address of your own help page; empty for none. */
   help_url: string;
+  /** Light or dark; system follows the creator's device. */
   scheme: "system" | "light" | "dark";
 }
 
 /** A link to a hosted page on which a creator connects. */
 export interface ConnectSession {
+  /** The account that was connected; null if none was. */
   account_id: string | null;
   /** The ids of the creator's attempts. */
   attempts: string[];
   /** The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise. */
   client_token: string | null;
+  /** When the session was created. */
   created_at: string;
+  /** When the link stops working. */
   expires_at: string;
+  /** When the session ended; null if it has not ended. */
   finished_at: string | null;
+  /** The id of the session. */
   id: string;
+  /** The ways to connect that the page offers. */
   kinds: string[];
+  /** The label of the account that is connected; may be empty. */
   label: string;
   /** When a person first opened the link; null if that has not happened. A link preview does not count. */
   opened_at: string | null;
@@ -457,15 +593,17 @@ export interface ConnectSession {
   platform: string | null;
   /** The account that the link reconnects; null for a new account. */
   reconnect_account_id: string | null;
+  /** Your own reference of the creator; null if there is none. */
   reference_id: string | null;
   /** The creator's own site; null if the platform has none, or if the page asks for it. */
   site: string | null;
+  /** How far the session is. */
   status: "open" | "in_progress" | "success" | "exited" | "expired";
   /** The link for the creator. It is shown only in the response that creates it; null otherwise. */
   url: string | null;
 }
 
-/** A page of ConnectSession items. */
+/** A page of connect sessions. */
 export interface ConnectSessionPage {
   /** Null on the last page. */
   nextCursor: string | null;
@@ -475,20 +613,29 @@ export interface ConnectSessionPage {
 
 /** The visitors and fans from one country. */
 export interface CountryStats {
+  /** The country, as an ISO 3166 code. */
   country: string;
   /** at the end of the period */
   activeSubscribers: number;
+  /** The number of new subscribers. */
   newSubscribers: number;
+  /** The amount before fees, in cents. */
   grossCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
 }
 
 /** The unread counters. */
 export interface Counts {
+  /** The number of unread chats. */
   chats: number;
+  /** The number of unread chats with priority. */
   priorityChats: number;
+  /** The number of unread notifications. */
   notifications: number;
+  /** The number of tips. */
   tips: number;
+  /** The number of posts and messages that are scheduled. */
   queue: number;
 }
 
@@ -496,44 +643,61 @@ export interface Counts {
 export interface CurlAttempt {
   /** The account. Null until the state is completed_success. */
   account_id: string | null;
+  /** The id of the attempt. */
   attempt_id: string;
+  /** Until when the challenge can be answered; null if there is none. */
   challenge_expires_at: string | null;
+  /** When the attempt was started. */
   created_at: string;
+  /** The email address to which a code was sent, mostly hidden; null if none was. */
   email_mask: string | null;
   /**
    * The same page for an iframe, on the origins that the hosted session allows. Null for a key without accounts:write.
    */
   embed_url: string | null;
+  /** When the attempt ends if nothing happens. */
   expires_at: string;
   /** Names only, never values. */
   extracted: CurlExtract;
+  /** Why the attempt failed; null if it did not fail. */
   failure: AttemptFailure | null;
-  /** credentials, mobile_app, cookie, curl, token, oauth or reauth. */
-  kind: string;
+  /** How the account is connected. */
+  kind: "credentials" | "mobile_app" | "cookie" | "curl" | "token" | "oauth" | "reauth" | (string & {});
+  /** The label of the account; may be empty. */
   label: string;
+  /** Your own metadata. */
   metadata?: Record<string, string>;
   /** What can be done now. New values may come. */
   next_actions: string[];
   /** sms, app, email, face or mobile: by which way the creator is asked. */
   otp_channel: string | null;
+  /** The ways in which a code can be sent. */
   otp_channels_available: string[];
+  /** The phone number to which a code was sent, mostly hidden; null if none was. */
   phone_mask: string | null;
   /** A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write. */
   phone_url: string | null;
+  /** When the page for the phone stops working; null if there is none. */
   phone_url_expires_at: string | null;
   /** The platform that the creator signs in to. */
   platform: string;
+  /** Seconds to wait before the next request for the attempt; null if waiting changes nothing. */
   poll_after_sec: number | null;
+  /** The operation that returns the attempt. */
   polling_url: string | null;
   /** What happens within the state. New values may come. */
   progress: string;
+  /** The region through which the traffic leaves. */
   proxy_country: string;
   /** True when it refreshes an existing account instead of making one. */
   reconnect: boolean;
   /** The account that it reconnects; null if the attempt was started without one. */
   reconnect_account_id: string | null;
+  /** Your own reference of the creator; null if there is none. */
   reference_id: string | null;
+  /** Seconds until the code can be sent again; null if no code is asked for. */
   resend_after_sec: number | null;
+  /** How many more times the code can be sent; null if no code is asked for. */
   resends_remaining: number | null;
   /** The hosted session in which it was started. */
   session_id?: string;
@@ -550,7 +714,9 @@ export interface CurlAttempt {
     | "wrong_2fa_code_retry"
     | "completed_success"
     | "completed_failed";
+  /** How many more codes can be submitted; null if no code is asked for. */
   submissions_remaining: number | null;
+  /** When the attempt last changed. */
   updated_at: string;
   /** A page for the creator, while something is asked of them. Null for a key without accounts:write. */
   verification_page_url: string | null;
@@ -573,7 +739,7 @@ export interface DeletedResult {
 
 /** An attempt to deliver an event to a webhook. */
 export interface Delivery {
-  /** Empty for an event of the organisation, which only endpoints get. */
+  /** The account of the event. Empty for an event of the organisation, which only endpoints get. */
   accountId: string;
   /** When the attempt ended. */
   at: string;
@@ -586,6 +752,7 @@ export interface Delivery {
   cause: "live" | "retry" | "redeliver" | "replay" | "test";
   /** The event's position in the account's sequence; null for an event that is not stored. */
   cursor: string | null;
+  /** How long the receiver took, in milliseconds. */
   durationMs: number;
   /** The endpoint; absent for the webhook of an account. */
   endpointId?: string;
@@ -593,16 +760,19 @@ export interface Delivery {
   error: "destination_blocked" | "connect" | "tls" | "timeout" | "connection_broken" | "bad_response" | null;
   /** The event's kind. */
   event: string;
+  /** The id of the event. */
   eventId: string;
+  /** The id of the delivery. */
   id: string;
   /** The first KiB of the response to a failed delivery; null otherwise. */
   responseSnippet: string | null;
+  /** How the delivery ended, or that it goes on. */
   state: "delivered" | "failed";
   /** 0 if there was no response. */
   status: number;
 }
 
-/** A page of Delivery items. */
+/** A page of deliveries. */
 export interface DeliveryPage {
   /** Newest first. */
   deliveries: Delivery[];
@@ -612,46 +782,65 @@ export interface DeliveryPage {
 
 /** A discount for one fan. */
 export interface Discount {
+  /** The discount in percent. */
   percent: number;
+  /** When it expires; null if it does not expire. */
   expiresAt: string | null;
 }
 
 /** A post or message that was saved for later. */
 export interface Draft {
+  /** Its id. */
   id: string;
+  /** What kind it is. */
   kind: string;
+  /** The text. */
   text: string;
+  /** The media files. */
   media: Media[];
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** When it was created. */
   createdAt: string;
 }
 
 /** The settings that publish drafts automatically. */
 export interface DraftAutomation {
+  /** What kind it is. */
   kind: string;
+  /** Whether it is switched on. */
   enabled: boolean;
+  /** The hours between two drafts. */
   intervalHours: number;
+  /** The time zone, such as Europe/London. */
   timeZone: string;
+  /** When the next draft is published; null if none is due. */
   nextAt: string | null;
 }
 
 /** A page of Draft items. */
 export interface DraftPage {
+  /** The items of the page. */
   items: Draft[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
-/** The share of payments that were charged back. */
+/** The result of the method. */
 export interface EarningsGetChargebackRatioResult {
+  /** The share of payments that were charged back, from 0 to 1. */
   ratio: number;
+  /** The number of them. */
   count: number;
+  /** The total. */
   total: number;
 }
 
 /** An attempt to deliver an event to an endpoint, with its request. */
 export interface EndpointDelivery {
-  /** Empty for an event of the organisation, which only endpoints get. */
+  /** The account of the event. Empty for an event of the organisation, which only endpoints get. */
   accountId: string;
   /** When the attempt ended. */
   at: string;
@@ -666,6 +855,7 @@ export interface EndpointDelivery {
   curl: string;
   /** The event's position in the account's sequence; null for an event that is not stored. */
   cursor: string | null;
+  /** How long the receiver took, in milliseconds. */
   durationMs: number;
   /** The endpoint; absent for the webhook of an account. */
   endpointId?: string;
@@ -673,11 +863,15 @@ export interface EndpointDelivery {
   error: "destination_blocked" | "connect" | "tls" | "timeout" | "connection_broken" | "bad_response" | null;
   /** The event's kind. */
   event: string;
+  /** The id of the event. */
   eventId: string;
+  /** The id of the delivery. */
   id: string;
+  /** The request as it was sent. */
   request: SentRequest;
   /** The first KiB of the response to a failed delivery; null otherwise. */
   responseSnippet: string | null;
+  /** How the delivery ended, or that it goes on. */
   state: "delivered" | "failed";
   /** 0 if there was no response. */
   status: number;
@@ -697,9 +891,11 @@ export interface ErrorGroup {
   accounts: number;
   /** The problem's code. */
   code: string;
+  /** The number of requests. */
   count: number;
   /** The time of the first request in the period. */
   firstAt: string;
+  /** When the last of them was made. */
   lastAt: string;
   /** The newest request. GET /v1/logs/{requestId} has its details. */
   lastRequestId: string;
@@ -709,6 +905,7 @@ export interface ErrorGroup {
   reason: string | null;
   /** Whether the newest problem was retryable. */
   retryable: boolean;
+  /** The HTTP status. */
   status: number;
 }
 
@@ -718,8 +915,33 @@ export interface ErrorGroupList {
   errors: ErrorGroup[];
 }
 
+/** A kind of event. */
+export interface EventKindInfo {
+  /** durable events are stored and can be read again; ephemeral ones are only streamed. */
+  class: "durable" | "ephemeral";
+  /** A recorded event; null if there is none. */
+  example: unknown;
+  /** The name of the kind, such as message. */
+  name: string;
+  /** The platforms that have it; empty for an event of the service itself, which accounts of all platforms have. */
+  platforms: string[];
+  /** The JSON Schema of the event's data. */
+  schema: unknown;
+  /** The version of the API, or of the platform's manifest, that added it. */
+  since: string;
+  /** When it happens. */
+  summary: string;
+}
+
+/** The kinds of events. */
+export interface EventKindList {
+  /** The kinds of events. */
+  kinds: EventKindInfo[];
+}
+
 /** The position and origin of an event. */
 export interface EventMeta {
+  /** durable events are stored and can be read again; ephemeral ones are only streamed. */
   class: "durable" | "ephemeral";
   /** The account's id on the platform. */
   ofUserId: string | null;
@@ -727,6 +949,7 @@ export interface EventMeta {
   purged?: boolean;
   /** Your own identifier for the account; null if it has none. */
   referenceId: string | null;
+  /** Whether the account is on the sandbox platform. */
   sandbox: boolean;
   /** The version of this format. */
   schema: number;
@@ -738,7 +961,7 @@ export interface EventMeta {
   upstreamAt: string | null;
 }
 
-/** A page of Event items. */
+/** A page of events of an account. */
 export interface EventPage {
   /** Oldest first. */
   events: StagedoorEvent[];
@@ -770,6 +993,7 @@ export interface EventUsage {
 
 /** The number of attempts that failed for one reason. */
 export interface FailureCount {
+  /** The number of attempts that failed for this reason. */
   count: number;
   /** The failure code, as in attempts. */
   reason: string;
@@ -777,88 +1001,131 @@ export interface FailureCount {
 
 /** A current or former subscriber. */
 export interface Fan {
+  /** The user; null if the platform names none. */
   user: User;
+  /** The status. */
   status: "active" | "expired" | (string & {});
+  /** When the subscription began. */
   subscribedAt: string;
+  /** When it expires; null if it does not expire. */
   expiresAt: string | null;
+  /** Whether the subscription is renewed automatically. */
   autoRenew: boolean;
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** The discount in percent; null if there is none. */
   discountPercent: number | null;
+  /** The creator's own name for the fan; null if there is none. */
   customName: string | null;
+  /** The creator's note on the fan; null if there is none. */
   note: string | null;
+  /** The amount that the fan paid in total, in cents. */
   totalSpentCents: number;
+  /** When the fan was last active; null if that is not known. */
   lastActivityAt: string | null;
+  /** Where the fan came from. */
   source: FanSource;
 }
 
 /** A page of Fan items. */
 export interface FanPage {
+  /** The items of the page. */
   items: Fan[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
-/** Where a fan came from. */
+/** Where the fan came from. */
 export interface FanSource {
+  /** What kind it is. */
   kind: string;
+  /** The id of the link; null if no link was used. */
   linkId: string | null;
 }
 
 /** The amounts that a fan has paid. */
 export interface FanSpend {
+  /** The user; null if the platform names none. */
   user: User;
+  /** The amount that the fan paid in total, in cents. */
   totalCents: number;
+  /** The amount that the fan paid for subscriptions, in cents. */
   subscriptionsCents: number;
+  /** The amount that the fan paid for messages, in cents. */
   messagesCents: number;
+  /** The amount that the fan paid for posts, in cents. */
   postsCents: number;
+  /** The amount of the tips, in cents. */
   tipsCents: number;
+  /** The amount that the fan paid in streams, in cents. */
   streamsCents: number;
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
 }
 
 /** A page of FanSpend items. */
 export interface FanSpendPage {
+  /** The items of the page. */
   items: FanSpend[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
-/** The result of deleting the note on a fan. */
+/** The result of the method. */
 export interface FansClearNoteResult {
+  /** The creator's note on the fan; null if there is none. */
   note: null;
 }
 
-/** The creator's note on a fan. */
+/** The result of the method. */
 export interface FansGetNoteResult {
+  /** The creator's note on the fan; null if there is none. */
   note: string | null;
+  /** When it last changed; null if never. */
   updatedAt: string | null;
 }
 
-/** The creator's own name for a fan. */
+/** The result of the method. */
 export interface FansSetCustomNameResult {
+  /** The creator's own name for the fan; null if there is none. */
   customName: string;
 }
 
-/** The creator's note on a fan. */
+/** The result of the method. */
 export interface FansSetNoteResult {
+  /** The creator's note on the fan; null if there is none. */
   note: string;
 }
 
 /** An account that the creator follows. */
 export interface Following {
+  /** The user; null if the platform names none. */
   user: User;
+  /** The status. */
   status: "active" | "expired" | (string & {});
+  /** When the subscription began. */
   subscribedAt: string;
+  /** When it expires; null if it does not expire. */
   expiresAt: string | null;
+  /** Whether the subscription is renewed automatically. */
   autoRenew: boolean;
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
 }
 
 /** A page of Following items. */
 export interface FollowingPage {
+  /** The items of the page. */
   items: Following[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
@@ -869,25 +1136,37 @@ export interface FollowingResult {
 
 /** The goal and progress of a fundraising post. */
 export interface Fundraising {
+  /** The title; null if there is none. */
   title: string | null;
+  /** The goal, in cents. */
   targetCents: number;
+  /** The amount that was raised so far, in cents. */
   progressCents: number;
 }
 
 /** A GIF for messages and comments. */
 export interface Gif {
+  /** Its id. */
   id: string;
+  /** The title; null if there is none. */
   title: string;
+  /** The address. */
   url: string;
+  /** The address of a still picture. */
   stillUrl: string;
+  /** The width in pixels; null if it is not known. */
   width: number;
+  /** The height in pixels; null if it is not known. */
   height: number;
 }
 
 /** A page of Gif items. */
 export interface GifPage {
+  /** The items of the page. */
   items: Gif[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
@@ -898,17 +1177,25 @@ export interface HiddenResult {
 
 /** A saved collection of stories. */
 export interface Highlight {
+  /** Its id. */
   id: string;
+  /** The title; null if there is none. */
   title: string;
+  /** The address of the cover picture; null if there is none. */
   coverUrl: string;
+  /** The stories of the highlight. */
   storyIds: string[];
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A page of Highlight items. */
 export interface HighlightPage {
+  /** The items of the page. */
   items: Highlight[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
@@ -922,6 +1209,7 @@ export interface Identity {
   limits: Limits;
   /** The person who is signed in to the dashboard; null for a key. */
   member: IdentityMember | null;
+  /** The organisation of the caller. */
   org: IdentityOrg;
   /** The scopes of the calling key or of the member's role. */
   scopes: string[];
@@ -933,10 +1221,13 @@ export interface IdentityKey {
   accountIds?: string[];
   /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
   allowedIps?: string[];
+  /** When the key was created. */
   createdAt: string;
+  /** The id of the key. */
   id: string;
   /** The lists of the keys from which this key was created. They apply as well. */
   inheritedMethods?: string[][];
+  /** The name of the key. */
   label: string;
   /** Patterns of the SDK methods that the key may call. Absent if it may call all. */
   methods?: string[];
@@ -944,34 +1235,49 @@ export interface IdentityKey {
 
 /** The person who is signed in. */
 export interface IdentityMember {
+  /** The email address of the member. */
   email: string;
+  /** The id of the member. */
   id: string;
+  /** The name of the member; may be empty. */
   name: string;
+  /** What the member may do. */
   role: "owner" | "admin" | "developer" | "support";
 }
 
 /** The organisation. */
 export interface IdentityOrg {
+  /** The address for messages about the organisation. */
   contactEmail: string;
+  /** sandbox for development, live for the platforms themselves. */
   environment: "sandbox" | "live";
+  /** The id of the organisation. */
   id: string;
+  /** The name of the organisation. */
   name: string;
+  /** The plan, which sets the limits. */
   plan: string;
 }
 
 /** An open invitation to the organisation. */
 export interface Invitation {
+  /** When the invitation was made. */
   createdAt: string;
+  /** The email address of the invited person. */
   email: string;
+  /** When the invitation stops working. */
   expiresAt: string;
+  /** The id of the invitation. */
   id: string;
   /** The email address of a member, or the label of a key. */
   invitedBy: string;
+  /** What the person may do after joining. */
   role: "owner" | "admin" | "developer" | "support";
 }
 
 /** The result of inviting a member. */
 export interface InvitationSent {
+  /** The invitation. */
   invitation: Invitation;
   /** The link to send. It is shown only once, works once, and only for the invited address. */
   url: string;
@@ -979,12 +1285,15 @@ export interface InvitationSent {
 
 /** The result of withdrawing an invitation. */
 export interface InvitationWithdrawn {
+  /** The id of the invitation. */
   id: string;
+  /** True: the invitation no longer works. */
   withdrawn: boolean;
 }
 
 /** Work that is longer than a call. */
 export interface Job {
+  /** When the job was started. */
   createdAt: string;
   /** Why it failed; else null. */
   error: JobError | null;
@@ -992,11 +1301,15 @@ export interface Job {
   estimateSec: number | null;
   /** Null until it is over. */
   finishedAt: string | null;
+  /** The id of the job. */
   id: string;
+  /** What the job does. */
   kind: "export" | "bulk" | "org_export" | (string & {});
+  /** How much is done. */
   progress: JobProgress;
   /** Null until it is over, and after the result has expired. */
   result: JobResult | null;
+  /** How far the job is. */
   state:
     | "queued"
     | "running"
@@ -1012,17 +1325,29 @@ export interface Job {
 export interface JobError {
   /** The code of a problem, from GET /problems. */
   code: string;
+  /** An explanation for people. */
   detail: string;
+}
+
+/** Jobs of the organisation. */
+export interface JobPage {
+  /** Newest first. */
+  jobs: Job[];
+  /** Null on the last page. */
+  nextCursor: string | null;
 }
 
 /** How far a job is. It never goes back. */
 export interface JobProgress {
+  /** The accounts that are done. */
   accountsDone: number;
+  /** The accounts to do. */
   accountsTotal: number;
   /** How many items failed. */
   failed: number;
   /** The lines of the result so far. */
   items: number;
+  /** The part that is done, in percent. */
   percent: number;
 }
 
@@ -1030,15 +1355,8 @@ export interface JobProgress {
 export interface JobResult {
   /** When the result is deleted. */
   expiresAt: string;
+  /** The operation that returns the result. */
   url: string;
-}
-
-/** Jobs of the organisation. */
-export interface Jobs {
-  /** Newest first. */
-  jobs: Job[];
-  /** Null on the last page. */
-  nextCursor: string | null;
 }
 
 /** An API key, without its secret. */
@@ -1047,6 +1365,7 @@ export interface Key {
   accountIds?: string[];
   /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
   allowedIps?: string[];
+  /** When the key was created. */
   createdAt: string;
   /**
    * The person who created it, directly or with another key, as GET /v1/org/members lists them. Absent for a key of the
@@ -1055,12 +1374,15 @@ export interface Key {
   createdBy?: string;
   /** True for the key that makes this call. */
   current: boolean;
+  /** When the key stops working; null if it does not expire. */
   expiresAt?: string;
   /** The first characters of the key, to recognise it. */
   hint: string;
+  /** The id of the key. */
   id: string;
   /** The lists of the keys from which this key was created. They apply as well. */
   inheritedMethods?: string[][];
+  /** The name of the key. */
   label: string;
   /** Time of its last call, accurate to two minutes; null if it was never used. */
   lastUsedAt: string | null;
@@ -1068,47 +1390,45 @@ export interface Key {
   methods?: string[];
   /** The key that replaced it in a rotation. Absent if none did. */
   replacedBy?: string;
+  /** When the key was revoked; null if it was not. */
   revokedAt?: string;
+  /** What the key may do. */
   scopes: string[];
 }
 
 /** The organisation's keys. */
 export interface KeyList {
+  /** The keys, the oldest first. */
   keys: Key[];
 }
 
 /** The result of revoking a key. */
 export interface KeyRevoked {
+  /** The id of the key. */
   id: string;
+  /** True: the key no longer works. */
   revoked: boolean;
-}
-
-/** A kind of event. */
-export interface Kind {
-  class: "durable" | "ephemeral";
-  name: string;
-  /** The platforms that have it; empty for an event of the service itself, which accounts of all platforms have. */
-  platforms: string[];
-  summary: string;
-}
-
-/** The kinds of events. */
-export interface Kinds {
-  kinds: Kind[];
 }
 
 /** A category of posts on the profile. */
 export interface Label {
+  /** Its id. */
   id: string;
+  /** The name. */
   name: string;
+  /** The number of posts. */
   postsCount: number;
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A page of Label items. */
 export interface LabelPage {
+  /** The items of the page. */
   items: Label[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
@@ -1119,59 +1439,95 @@ export interface LikedResult {
 
 /** The limits of the plan. */
 export interface Limits {
+  /** Reads a minute of one account. */
   accountReadPerMinute: number;
+  /** Writes a minute of one account. */
   accountWritePerMinute: number;
+  /** Requests a minute of all keys together. */
   callsPerMinute: number;
+  /** Requests a month of all keys together. */
   callsPerMonth: number;
+  /** Connect attempts an hour. */
   connectAttemptsPerHour: number;
+  /** Days for which deliveries are kept. */
   deliveryRetentionDays: number;
+  /** Days for which events are kept. */
   eventRetentionDays: number;
+  /** What the plan includes. */
   features: string[];
+  /** Connected accounts. */
   maxAccounts: number;
+  /** API keys that are not revoked. */
   maxKeys: number;
+  /** The largest body of a request, in bytes. */
   maxRequestBytes: number;
+  /** The largest body of a response, in bytes. */
   maxResponseBytes: number;
+  /** Concurrent event streams of one account. */
   maxStreamsPerAccount: number;
   /** The egress regions that an account can have. */
   proxyCountries: string[];
+  /** The largest file to upload, in bytes. */
   uploadMaxBytes: number;
 }
 
 /** The statistics of a link. */
 export interface LinkStats {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** What kind it is. */
   kind: string;
+  /** The name. */
   name: string;
+  /** The number of clicks. */
   clicks: number;
+  /** The number of subscribers from it. */
   subscribers: number;
+  /** The number of subscribers from it who are still subscribed. */
   activeSubscribers: number;
+  /** The earnings from it, in cents. */
   revenueCents: number;
+  /** The share of clicks that became subscriptions, from 0 to 1. */
   conversionRate: number;
+  /** The start of the period; null if it has none. */
   from: string | null;
+  /** The end of the period; null if it has none. */
   to: string | null;
 }
 
 /** A page of LinkStats items. */
 export interface LinkStatsPage {
+  /** The items of the page. */
   items: LinkStats[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A named set of users. */
 export interface List {
+  /** Its id. */
   id: string;
+  /** The name. */
   name: string;
+  /** What kind it is. */
   kind: "system" | "custom" | (string & {});
+  /** The number of users. */
   usersCount: number;
+  /** Whether it is pinned. */
   isPinned: boolean;
+  /** Whether the list can be changed. */
   canEdit: boolean;
 }
 
 /** A page of List items. */
 export interface ListPage {
+  /** The items of the page. */
   items: List[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
@@ -1179,23 +1535,30 @@ export interface ListPage {
 export interface ListedAccount {
   /** Only with activity: the same by hour, the current hour last. */
   activity?: number[];
+  /** The address of the profile picture; null if there is none. */
   avatarUrl: string | null;
   /** Only with activity: calls in the last 24 hours, including the current hour. */
   calls24h?: number;
+  /** When the account was connected for the first time. */
   createdAt: string;
   /**
    * What the account is signed in with: the session of a person, a key that the platform issued to programs, or an
    * authorisation by OAuth.
    */
   credentials: "session" | "token" | "oauth";
+  /** The name that the profile shows. */
   displayName: string;
+  /** The id of the account. */
   id: string;
+  /** Your own name for the account; may be empty. */
   label: string;
   /** When the session was last probed. */
   lastCheckedAt: string | null;
   /** When the platform last accepted the session. */
   lastSeenAt: string | null;
+  /** The connection that receives the account's events. */
   listener: Listener;
+  /** Your own metadata. */
   metadata: Record<string, string>;
   /** The platform's id of the creator. */
   ofUserId: string;
@@ -1207,18 +1570,23 @@ export interface ListedAccount {
   proxyCountry: string;
   /** The caller's own id of it. */
   referenceId: string | null;
+  /** Whether the credentials are stored, so that the account can be signed in again without the creator. */
   rememberCredentials: boolean;
+  /** Whether the account is on the sandbox platform. */
   sandbox: boolean;
   /** Null if the platform does not say. */
   sessionExpiresAt: string | null;
   /** The creator's own site, on a platform where each creator has one; else null. */
   site: string | null;
+  /** Whether the account works, and why not. */
   state: "connecting" | "active" | "degraded" | "reauthenticating" | "reconnect_required" | "restricted" | "paused";
+  /** Since when the account is in this state. */
   stateChangedAt: string;
   /** Why it is in this state. The set may grow. */
   stateReason: string | null;
-  /** What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow. */
-  userAction: string;
+  /** What a person must do. */
+  userAction: "none" | "wait" | "solve_challenge" | "reconnect" | "open_native" | "resume" | "upgrade" | (string & {});
+  /** The creator's name in the address of the profile. */
   username: string;
   /** The state of delivery to its webhook; null if it has none. */
   webhook: AccountWebhook | null;
@@ -1226,7 +1594,9 @@ export interface ListedAccount {
 
 /** A webhook in a list. */
 export interface ListedWebhook {
+  /** The account of the webhook. */
   accountId: string;
+  /** When the webhook was created. */
   createdAt: string;
   /**
    * Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
@@ -1237,46 +1607,59 @@ export interface ListedWebhook {
   enabled: boolean;
   /** Absent if every event is sent. */
   events?: string[];
+  /** How the deliveries go. */
   health: WebhookHealth;
   /** The account's label, or its name on the platform. */
   label: string;
   /** The maximum number of concurrent deliveries; 1 for ordering strict. */
   maxInFlight: number;
+  /** strict sends one event after the other; none sends several concurrently. */
   ordering: "strict" | "none";
   /** Until when the previous secret also signs; null if it does not. */
   previousSecretUntil: string | null;
   /** Only in responses that set the webhook or rotate its secret. Store it. */
   signingSecret?: string;
+  /** The last four characters of the signing secret. */
   signingSecretLast4: string;
+  /** When the webhook was last changed. */
   updatedAt: string;
+  /** The address that receives the events. */
   url: string;
 }
 
 /** The state of the connection that receives an account's events. */
 export interface Listener {
+  /** When the last event was received; null if none was. */
   lastEventAt: string | null;
+  /** Since when the listener is in this state; null if it has not started. */
   since: string | null;
+  /** Whether events are received. */
   state: "off" | "connecting" | "up" | "down";
 }
 
-/** The number of users that were added to a list. */
+/** The result of the method. */
 export interface ListsAddUsersResult {
+  /** The number of items that were added. */
   added: number;
+  /** The users who were not added. */
   skipped: string[];
 }
 
-/** The number of users that were removed from a list. */
+/** The result of the method. */
 export interface ListsClearResult {
+  /** The number of items that were removed. */
   removed: number;
 }
 
-/** The number of users that were removed from a list. */
+/** The result of the method. */
 export interface ListsRemoveUsersResult {
+  /** The number of items that were removed. */
   removed: number;
 }
 
-/** The lists that contain a user. */
+/** The result of the method. */
 export interface ListsSetForUserResult {
+  /** The ids of the lists. */
   listIds: string[];
 }
 
@@ -1292,6 +1675,7 @@ export interface Log {
   bytesOut: number;
   /** The problem's code; null if there was none. */
   code: string | null;
+  /** Whether the request only asked what would happen. */
   dryRun: boolean;
   /** Time from the arrival of the request to its response. */
   durationMs: number;
@@ -1309,6 +1693,7 @@ export interface Log {
   extensions: Record<string, unknown>;
   /** The HTTP method. */
   http: string;
+  /** The key that made the request; empty for the dashboard. */
   keyId: string;
   /** The SDK method, for example messages.send, or the operation of the API, for example listAccounts. */
   method: string;
@@ -1316,6 +1701,7 @@ export interface Log {
   reason: string | null;
   /** Whether the response was that of an earlier request with the same Idempotency-Key. */
   replayed: boolean;
+  /** The id of the request, which was in the header X-Request-Id. */
   requestId: string;
   /**
    * When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not reset
@@ -1326,6 +1712,7 @@ export interface Log {
   retryable: boolean | null;
   /** api: a program with a key. dashboard: a user of the dashboard. cli: our command line. */
   source: "api" | "dashboard" | "cli";
+  /** The HTTP status. */
   status: number;
   /** The platform's own code, an integer or a string; null if it returned none. */
   upstreamCode: unknown;
@@ -1351,7 +1738,7 @@ export interface LogField {
   pointer: string;
 }
 
-/** A page of Log items. */
+/** A page of logged requests. */
 export interface LogPage {
   /** Newest first. */
   logs: Log[];
@@ -1361,140 +1748,217 @@ export interface LogPage {
 
 /** A message to many recipients. */
 export interface MassMessage {
+  /** Its id. */
   id: string;
+  /** The state. */
   state: "scheduled" | "sending" | "sent" | "canceled" | (string & {});
+  /** The text. */
   text: string;
+  /** The media files. */
   media: Media[];
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** The lists whose users get the message. */
   includeListIds: string[];
+  /** The lists whose users do not get the message. */
   excludeListIds: string[];
+  /** The number of recipients. */
   recipients: number;
+  /** The number of people to whom it was sent. */
   sentCount: number;
+  /** The number of people who viewed it. */
   viewedCount: number;
+  /** The number of people who paid for it. */
   purchasedCount: number;
+  /** When it is published; null if it is published immediately. */
   scheduledAt: string | null;
+  /** When it was sent; null if it was not sent yet. */
   sentAt: string | null;
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A page of MassMessage items. */
 export interface MassMessagePage {
+  /** The items of the page. */
   items: MassMessage[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** The statistics of a mass message. */
 export interface MassMessageStats {
+  /** The id of the mass message. */
   massMessageId: string;
+  /** The text. */
   text: string;
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** The number of people to whom it was sent. */
   sentCount: number;
+  /** The number of people who viewed it. */
   viewedCount: number;
+  /** The number of people who paid for it. */
   purchasedCount: number;
+  /** The amount before fees, in cents. */
   grossCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
+  /** When it was sent; null if it was not sent yet. */
   sentAt: string | null;
 }
 
 /** A page of MassMessageStats items. */
 export interface MassMessageStatsPage {
+  /** The items of the page. */
   items: MassMessageStats[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
-/** The number of recipients of a mass message. */
+/** The result of the method. */
 export interface MassMessagesEstimateResult {
+  /** The number of recipients. */
   recipients: number;
 }
 
 /** The creator's own profile. */
 export interface Me {
+  /** Its id. */
   id: string;
+  /** The name in the address of the profile. */
   username: string;
+  /** The name. */
   name: string;
+  /** The email address; null if it is not known. */
   email: string | null;
+  /** The address of the profile picture; null if there is none. */
   avatarUrl: string | null;
+  /** The address of the cover picture; null if there is none. */
   coverUrl: string | null;
+  /** The text of the profile. */
   bio: string | null;
+  /** Whether the user is a creator. */
   isCreator: boolean;
+  /** Whether the platform has verified the person. */
   isVerified: boolean;
+  /** When it was created. */
   createdAt: string;
+  /** The price of a month, in cents; 0 if the profile is free. */
   subscribePriceCents: number;
+  /** The currency, as an ISO 4217 code. */
   currency: string;
+  /** The number of fans. */
   fansCount: number;
+  /** The number of posts. */
   postsCount: number;
+  /** The number of media files. */
   mediaCount: number;
+  /** The unread counters. */
   unread: Counts;
+  /** The ways in which the platform can ask for a code. */
   twoFactor: MeTwoFactor;
 }
 
-/** What the creator may do on the platform. */
+/** The result of the method. */
 export interface MeGetCapabilitiesResult {
+  /** What the creator may do. */
   capabilities: string[];
 }
 
-/** The creator's rank among all creators. */
+/** The result of the method. */
 export interface MeGetRankingResult {
+  /** The creator is among this share of all creators, in percent. */
   topPercentage: number;
 }
 
-/** The date since which the creator is on the platform. */
+/** The result of the method. */
 export interface MeGetStartDateResult {
+  /** When it started; null if it has not started. */
   startedAt: string;
 }
 
-/** The ways in which the platform can ask the creator for a code. */
+/** The ways in which the platform can ask for a code. */
 export interface MeTwoFactor {
+  /** Whether a code by SMS works. */
   sms: boolean;
+  /** Whether a code of an authenticator app works. */
   app: boolean;
+  /** Whether a selfie works. */
   face: boolean;
 }
 
 /** A picture, video or audio file. */
 export interface Media {
+  /** Its id. */
   id: string;
+  /** Which type it is. */
   type: "photo" | "video" | "audio" | "gif" | (string & {});
+  /** The state. */
   state: "processing" | "ready" | "failed" | (string & {});
+  /** The width in pixels; null if it is not known. */
   width: number | null;
+  /** The height in pixels; null if it is not known. */
   height: number | null;
+  /** The duration, in seconds. */
   durationSec: number | null;
+  /** The size in bytes; null if it is not known. */
   sizeBytes: number | null;
+  /** The address of a small picture; null if there is none. */
   thumbUrl: string | null;
+  /** The folders that contain the file. */
   folderIds: string[];
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A page of Media items. */
 export interface MediaPage {
+  /** The items of the page. */
   items: Media[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A place where a media file is used. */
 export interface MediaUse {
+  /** What kind it is. */
   kind: "post" | "message" | "massMessage" | "story" | "draft" | (string & {});
+  /** The id of what it is about; null if that is nothing. */
   refId: string;
+  /** When it was used. */
   usedAt: string;
 }
 
 /** A page of MediaUse items. */
 export interface MediaUsePage {
+  /** The items of the page. */
   items: MediaUse[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A member of the organisation. */
 export interface Member {
+  /** The email address of the member. */
   email: string;
+  /** The id of the member. */
   id: string;
+  /** When the member joined. */
   joinedAt: string;
   /** Accurate to the minute; null before the first visit. */
   lastSeenAt: string | null;
+  /** The name of the member; may be empty. */
   name: string;
+  /** What the member may do. */
   role: "owner" | "admin" | "developer" | "support";
   /** True for the member who makes this call. */
   you: boolean;
@@ -1502,7 +1966,9 @@ export interface Member {
 
 /** A key that a member created. */
 export interface MemberKey {
+  /** The id of the key. */
   id: string;
+  /** The name of the key. */
   label: string;
 }
 
@@ -1516,39 +1982,63 @@ export interface MemberKeysRevoked {
 
 /** The result of removing a member. */
 export interface MemberRemoved {
+  /** The id of the member. */
   id: string;
   /** Keys that the member created, directly or with other keys, and that still work. */
   keys: MemberKey[];
+  /** True: the member no longer belongs to the organisation. */
   removed: boolean;
 }
 
 /** A message in a chat. */
 export interface Message {
+  /** Its id. */
   id: string;
+  /** The id of the chat. */
   chatId: string;
+  /** The user who sent the message. */
   fromUserId: string;
+  /** The user to whom the message was sent. */
   toUserId: string;
+  /** The text. */
   text: string;
+  /** The media files. */
   media: Media[];
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** Whether the content must be paid for and was not paid for. */
   isLocked: boolean;
+  /** Whether the recipient has opened the message. */
   isOpened: boolean;
+  /** Whether the message costs nothing. */
   isFree: boolean;
+  /** Whether the message came with a tip. */
   isTip: boolean;
+  /** The amount of the tip, in cents; null if there is none. */
   tipCents: number | null;
+  /** Whether it is liked. */
   isLiked: boolean;
+  /** Whether it is pinned. */
   isPinned: boolean;
+  /** The id of what it answers; null if it answers nothing. */
   replyToId: string | null;
+  /** The id in the queue; null if it is not queued. */
   queueId: string | null;
+  /** When it was created. */
   createdAt: string;
+  /** When it was last edited; null if never. */
   editedAt: string | null;
+  /** Until when the message can be withdrawn; null if it cannot. */
   unsendableUntil: string | null;
 }
 
 /** A page of Message items. */
 export interface MessagePage {
+  /** The items of the page. */
   items: Message[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
@@ -1556,6 +2046,7 @@ export interface MessagePage {
 export interface MethodCatalog {
   /** Changes with any change of the catalogue. */
   hash: string;
+  /** The methods. */
   methods: MethodInfo[];
   /** The names of the methods, by resource. */
   resources: Record<string, string[]>;
@@ -1567,6 +2058,7 @@ export interface MethodCatalog {
 
 /** An SDK method. */
 export interface MethodInfo {
+  /** Whether it reads or changes something. */
   access: "read" | "write";
   /** JSON Schema 2020-12 of the arguments. */
   args: unknown;
@@ -1578,6 +2070,7 @@ export interface MethodInfo {
   credentials: string[];
   /** The version that will remove it; null if it is not deprecated. */
   deprecated: string | null;
+  /** What it does. */
   description: string;
   /** Whether it deletes something or cannot be undone. */
   destructive: boolean;
@@ -1589,16 +2082,21 @@ export interface MethodInfo {
   http: string[];
   /** Whether it is safe to repeat. */
   idempotent: boolean;
+  /** The name, such as send. */
   method: string;
+  /** Whether the result is a page of a list. */
   paginated: boolean;
   /** The arguments in the order of the positional form. */
   positional: string[];
+  /** The resource, such as messages. */
   resource: string;
   /** JSON Schema 2020-12 of the result. */
   result: unknown;
   /** Whether it touches money or legal data. */
   sensitive: boolean;
+  /** The version of the catalogue that added it. */
   since: string;
+  /** After how many milliseconds a call ends without a result. */
   timeoutMs: number;
 }
 
@@ -1608,16 +2106,21 @@ export interface MintedKey {
   accountIds?: string[];
   /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
   allowedIps?: string[];
+  /** When the key was created. */
   createdAt: string;
+  /** When the key stops working; null if it does not expire. */
   expiresAt?: string;
+  /** The id of the key. */
   id: string;
   /** The lists of the keys from which this key was created. They apply as well. */
   inheritedMethods?: string[][];
   /** The key itself. It is shown only once; store it now. */
   key: string;
+  /** The name of the key. */
   label: string;
   /** Patterns of the SDK methods that the key may call. Absent if it may call all. */
   methods?: string[];
+  /** What the key may do. */
   scopes: string[];
 }
 
@@ -1628,44 +2131,67 @@ export interface MutedResult {
 
 /** A notification from the platform. */
 export interface Notification {
+  /** Its id. */
   id: string;
+  /** Which type it is. */
   type: string;
+  /** The text. */
   text: string;
+  /** The user; null if the platform names none. */
   user: User | null;
+  /** The kind of what it is about; null if that is nothing. */
   refKind: string | null;
+  /** The id of what it is about; null if that is nothing. */
   refId: string | null;
+  /** Whether the notification was read. */
   isRead: boolean;
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A page of Notification items. */
 export interface NotificationPage {
+  /** The items of the page. */
   items: Notification[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** The creator's notification settings on the platform. */
 export interface NotificationPreferences {
+  /** Whether tips cause a notification. */
   tips: boolean;
+  /** Whether subscriptions cause a notification. */
   subscriptions: boolean;
+  /** Whether likes cause a notification. */
   likes: boolean;
+  /** Whether comments cause a notification. */
   comments: boolean;
+  /** Whether purchases cause a notification. */
   purchases: boolean;
+  /** Whether mentions cause a notification. */
   mentions: boolean;
+  /** Whether promotions cause a notification. */
   promotions: boolean;
+  /** Whether the platform's own news cause a notification. */
   system: boolean;
+  /** Whether notifications are also sent by email. */
   email: boolean;
+  /** Whether notifications are also sent to the creator's devices. */
   push: boolean;
 }
 
-/** The number of notifications that were marked as read. */
+/** The result of the method. */
 export interface NotificationsMarkAllReadResult {
+  /** The number of items that were marked. */
   read: number;
 }
 
-/** The number of notifications that were marked as read. */
+/** The result of the method. */
 export interface NotificationsMarkReadResult {
+  /** The number of items that were marked. */
   read: number;
 }
 
@@ -1674,7 +2200,7 @@ export interface OkResult {
   ok: boolean;
 }
 
-/** A page of OrgEvent items. */
+/** A page of events of the organisation. */
 export interface OrgEventPage {
   /** Oldest first; with latest, newest first. */
   events: StagedoorEvent[];
@@ -1697,49 +2223,73 @@ export interface OrgReceipt {
 
 /** A method by which the creator is paid. */
 export interface PayoutMethod {
+  /** Its id. */
   id: string;
+  /** What kind it is. */
   kind: string;
+  /** The name that is shown. */
   label: string;
+  /** The currency, as an ISO 4217 code. */
   currency: string;
+  /** Whether payouts go to this method. */
   isDefault: boolean;
 }
 
 /** A page of PayoutMethod items. */
 export interface PayoutMethodPage {
+  /** The items of the page. */
   items: PayoutMethod[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A payout. */
 export interface PayoutRequest {
+  /** Its id. */
   id: string;
+  /** The amount, in cents. */
   amountCents: number;
+  /** The status. */
   status: "pending" | "paid" | "failed" | "canceled" | (string & {});
+  /** How the payout is made. */
   method: string;
+  /** When it was requested. */
   requestedAt: string;
+  /** When the payout was made; null if it was not made yet. */
   paidAt: string | null;
 }
 
 /** A page of PayoutRequest items. */
 export interface PayoutRequestPage {
+  /** The items of the page. */
   items: PayoutRequest[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** The schedule of automatic payouts. */
 export interface PayoutSchedule {
+  /** How often payouts are made. */
   frequency: string;
+  /** When the next payout is made; null if none is planned. */
   nextPayoutAt: string | null;
+  /** The smallest amount of a payout, in cents. */
   minPayoutCents: number;
+  /** How the payout is made. */
   method: string;
 }
 
-/** Whether the creator can request a payout, and why not. */
+/** The result of the method. */
 export interface PayoutsGetEligibilityResult {
+  /** Whether a payout can be requested. */
   eligible: boolean;
+  /** The smallest amount of a payout, in cents. */
   minCents: number;
+  /** Why no payout can be requested; empty if one can. */
   reasons: string[];
 }
 
@@ -1754,6 +2304,7 @@ export interface Persona {
   group: "works" | "asks" | "refuses" | "breaks" | "later";
   /** A login of the persona. Adding + and any text after the persona makes another creator. */
   login: string;
+  /** The name of the persona, which starts the email address. */
   persona: string;
 }
 
@@ -1768,6 +2319,7 @@ export interface PersonaList {
   domain: string;
   /** A password that works. Any password works except bad and an empty one. */
   password: string;
+  /** The personas. */
   personas: Persona[];
 }
 
@@ -1778,6 +2330,7 @@ export interface PinnedResult {
 
 /** A creator platform. */
 export interface Platform {
+  /** The environment whose accounts are on it. */
   environment: "sandbox" | "live";
   /**
    * How events are received: socket, immediately; poll, within seconds to minutes. Null for a platform without events.
@@ -1790,11 +2343,13 @@ export interface Platform {
   flows: string[];
   /** The platform's own page; null if there is none. */
   homeUrl: string | null;
+  /** The id of the platform. */
   id: string;
   /** A mark of the platform as a data: URL of an SVG; null if there is none. */
   logo: string | null;
   /** The number of methods in the catalogue. */
   methods: number;
+  /** The name to show to people. */
   name: string;
   /** The regions that an account can have. */
   regions: string[];
@@ -1808,150 +2363,235 @@ export interface Platform {
   version: string;
 }
 
+/** The creator platforms of an environment. */
+export interface PlatformList {
+  /** The default platform first. */
+  platforms: Platform[];
+}
+
 /** A device that is signed in to the platform. */
 export interface PlatformSession {
+  /** Its id. */
   id: string;
+  /** The kind of device. */
   device: string;
+  /** The User-Agent of the browser. */
   userAgent: string;
+  /** Where the session is used. */
   region: string;
+  /** When it was created. */
   createdAt: string;
+  /** When the session was last used. */
   lastSeenAt: string;
+  /** When it expires; null if it does not expire. */
   expiresAt: string;
+  /** Whether this is the session of the connection. */
   isCurrent: boolean;
 }
 
 /** A page of PlatformSession items. */
 export interface PlatformSessionPage {
+  /** The items of the page. */
   items: PlatformSession[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
-}
-
-/** The creator platforms of an environment. */
-export interface Platforms {
-  /** The default platform first. */
-  platforms: Platform[];
 }
 
 /** A poll on a post. */
 export interface Poll {
+  /** The question of the poll. */
   question: string | null;
+  /** The options of the poll. */
   options: PollOption[];
+  /** The number of votes. */
   votes: number;
+  /** The option that the creator voted for; null if none. */
   votedOptionId: string | null;
+  /** When it ends; null if it does not end. */
   endsAt: string | null;
 }
 
 /** An option of a poll. */
 export interface PollOption {
+  /** Its id. */
   id: string;
+  /** The text. */
   text: string;
+  /** The number of votes. */
   votes: number;
 }
 
 /** A post on the feed. */
 export interface Post {
+  /** Its id. */
   id: string;
+  /** The user who wrote it. */
   authorId: string;
+  /** The text. */
   text: string;
+  /** The media files. */
   media: Media[];
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** Whether the content must be paid for and was not paid for. */
   isLocked: boolean;
+  /** Whether it is pinned. */
   isPinned: boolean;
+  /** Whether the post is archived. */
   isArchived: boolean;
+  /** The labels of the post. */
   labels: PostLabel[];
+  /** The poll of the post; null if it has none. */
   poll: Poll | null;
+  /** The goal of a fundraising post; null if it is none. */
   fundraising: Fundraising | null;
+  /** The number of likes. */
   likes: number;
+  /** The number of comments. */
   comments: number;
+  /** The amount of the tips, in cents. */
   tipsCents: number;
+  /** When it is published; null if it is published immediately. */
   scheduledAt: string | null;
+  /** When it was published; null if it was not published yet. */
   publishedAt: string | null;
+  /** When it expires; null if it does not expire. */
   expiresAt: string | null;
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A day with posts. */
 export interface PostDay {
+  /** The day. */
   date: string;
+  /** The number of purchases. */
   purchases: number;
+  /** The amount of the tips, in cents. */
   tipsCents: number;
+  /** The amount before fees, in cents. */
   grossCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
 }
 
 /** A category of a post. */
 export interface PostLabel {
+  /** Its id. */
   id: string;
+  /** The name. */
   name: string;
 }
 
 /** A page of Post items. */
 export interface PostPage {
+  /** The items of the page. */
   items: Post[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** The statistics of a post. */
 export interface PostStats {
+  /** The id of the post. */
   postId: string;
+  /** The text. */
   text: string;
+  /** When it was published; null if it was not published yet. */
   publishedAt: string | null;
+  /** The number of views. */
   views: number;
+  /** The number of likes. */
   likes: number;
+  /** The number of comments. */
   comments: number;
+  /** The number of purchases. */
   purchases: number;
+  /** The amount that was paid for it, in cents. */
   purchasesCents: number;
+  /** The number of tips. */
   tips: number;
+  /** The amount of the tips, in cents. */
   tipsCents: number;
+  /** The amount before fees, in cents. */
   grossCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
+  /** The figures of each day. */
   days: PostDay[];
 }
 
 /** A page of PostStats items. */
 export interface PostStatsPage {
+  /** The items of the page. */
   items: PostStats[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A discount for a limited time. */
 export interface Promotion {
+  /** Its id. */
   id: string;
+  /** Whom it is for. */
   audience: string;
+  /** What kind it is. */
   kind: string;
+  /** The discount in percent. */
   percent: number | null;
+  /** The number of free days; null if there are none. */
   trialDays: number | null;
+  /** How often it can be claimed; null if there is no limit. */
   maxClaims: number | null;
+  /** How often it was claimed. */
   claims: number;
+  /** The text that comes with it; null if there is none. */
   message: string | null;
+  /** When it starts. */
   startsAt: string;
+  /** When it ends; null if it does not end. */
   endsAt: string | null;
+  /** The state. */
   state: "active" | "ended" | (string & {});
 }
 
 /** A page of Promotion items. */
 export interface PromotionPage {
+  /** The items of the page. */
   items: Promotion[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** Something that a fan has bought. */
 export interface Purchase {
+  /** The user; null if the platform names none. */
   user: User;
+  /** What kind it is. */
   kind: string;
+  /** The id of what it is about; null if that is nothing. */
   refId: string;
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** When it was paid for. */
   purchasedAt: string;
 }
 
 /** A page of Purchase items. */
 export interface PurchasePage {
+  /** The items of the page. */
   items: Purchase[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
@@ -1967,17 +2607,25 @@ export interface PurgeReceipt {
 
 /** A scheduled item. */
 export interface QueueItem {
+  /** Its id. */
   id: string;
+  /** What kind it is. */
   kind: "post" | "message" | "stream" | "story" | (string & {});
+  /** The id of what it is about; null if that is nothing. */
   refId: string;
+  /** When it is published; null if it is published immediately. */
   scheduledAt: string;
+  /** The state. */
   state: string;
 }
 
 /** A page of QueueItem items. */
 export interface QueueItemPage {
+  /** The items of the page. */
   items: QueueItem[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
@@ -1986,7 +2634,7 @@ export interface RateLimits {
   /** The limits of the account in accountId. */
   account?: AccountWindows;
   /** The limits of each connected account. */
-  accountDefaults: AccountDefaults;
+  accountDefaults: AccountRateDefaults;
   /** Connect attempts per hour. */
   connectAttempts: UsageWindow;
   /** The organisation's calls per minute. */
@@ -2002,7 +2650,9 @@ export interface ReadResult {
 
 /** A key that verifies receipts. */
 export interface ReceiptKey {
+  /** The algorithm of the signatures: Ed25519. */
   algorithm: "Ed25519";
+  /** When the key was created. */
   createdAt: string;
   /** The keyId of receipts that were signed with it. */
   id: string;
@@ -2012,23 +2662,33 @@ export interface ReceiptKey {
 
 /** The keys that verify receipts. */
 export interface ReceiptKeyList {
+  /** The keys. */
   keys: ReceiptKey[];
 }
 
 /** A creator who was referred by this one. */
 export interface Referral {
+  /** Its id. */
   id: string;
+  /** The id of the transaction. */
   transactionId: string;
+  /** The amount, in cents. */
   amountCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
+  /** The user; null if the platform names none. */
   user: User | null;
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A page of Referral items. */
 export interface ReferralPage {
+  /** The items of the page. */
   items: Referral[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
@@ -2036,31 +2696,45 @@ export interface ReferralPage {
 export interface Region {
   /** The time that the last connection through the region took to open, in milliseconds; null if unknown. */
   latencyMs: number | null;
+  /** Whether its proxy works. */
   ok: boolean;
+  /** The region. */
   region: string;
 }
 
 /** The consent of a person who appears in media. */
 export interface ReleaseForm {
+  /** Its id. */
   id: string;
+  /** The name. */
   name: string;
+  /** The email address. */
   email: string | null;
+  /** The status. */
   status: string;
+  /** The user; null if the platform names none. */
   user: User | null;
+  /** When it was created. */
   createdAt: string;
+  /** When it expires; null if it does not expire. */
   expiresAt: string | null;
 }
 
 /** A page of ReleaseForm items. */
 export interface ReleaseFormPage {
+  /** The items of the page. */
   items: ReleaseForm[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
-/** A link by which a person gives consent. */
+/** The result of the method. */
 export interface ReleaseFormsCreateInviteResult {
+  /** The address. */
   url: string;
+  /** When it expires; null if it does not expire. */
   expiresAt: string;
 }
 
@@ -2073,6 +2747,7 @@ export interface RemovedResult {
 export interface ReplacedKey {
   /** When it stops working. */
   endsAt: string;
+  /** The id of the key. */
   id: string;
 }
 
@@ -2107,33 +2782,43 @@ export interface RotatedKey {
   accountIds?: string[];
   /** The networks from which the key may be used, in CIDR notation. Absent if it may be used from anywhere. */
   allowedIps?: string[];
+  /** When the key was created. */
   createdAt: string;
+  /** When the key stops working; absent if it does not expire. */
   expiresAt?: string;
+  /** The id of the key. */
   id: string;
   /** The lists of the keys from which this key was created. They apply as well. */
   inheritedMethods?: string[][];
   /** The key itself. It is shown only once; store it now. */
   key: string;
+  /** The name of the key. */
   label: string;
   /** Patterns of the SDK methods that the key may call. Absent if it may call all. */
   methods?: string[];
+  /** The key that it replaces. */
   replaces: ReplacedKey;
+  /** What the key may do. */
   scopes: string[];
 }
 
 /** The confirmation that the sandbox accepted the request. */
 export interface SandboxAccepted {
+  /** True: the events follow. */
   accepted: boolean;
 }
 
 /** A code and its effect on the sandbox. */
 export interface SandboxCode {
+  /** The code to enter. */
   code: string;
+  /** What happens then. */
   effect: string;
 }
 
 /** A fault that was injected on the sandbox. */
 export interface SandboxFault {
+  /** True: the fault is set. */
   accepted: boolean;
   /** When the fault ends at the latest; null if it lasts until it was applied. */
   until: string | null;
@@ -2147,8 +2832,11 @@ export interface SandboxFaultsCleared {
 
 /** A generator of sandbox events. */
 export interface SandboxGenerator {
+  /** Events a second. */
   perSecond: number;
+  /** Whether events are being generated. */
   running: boolean;
+  /** When it stops. */
   until: string;
 }
 
@@ -2164,7 +2852,9 @@ export interface SandboxSession {
   cookie: string;
   /** For POST /v1/connect/curl: the same session as a command, as Chrome copies it. */
   curl: string;
+  /** The headers that belong to the session. */
   headers: Record<string, string>;
+  /** The User-Agent of the browser. */
   userAgent: string;
 }
 
@@ -2172,7 +2862,9 @@ export interface SandboxSession {
 export interface SentRequest {
   /** Null if the event is no longer stored. */
   body: string | null;
+  /** The headers of the request, without its signatures. */
   headers: Record<string, string>;
+  /** The method of the request. */
   method: string;
   /** The endpoint's current URL. */
   url: string;
@@ -2182,13 +2874,17 @@ export interface SentRequest {
 export interface Series {
   /** cents, subscribers or visitors */
   unit: string;
+  /** The values of the chart. */
   points: SeriesPoint[];
+  /** The total. */
   total: number;
 }
 
 /** A point of a series. */
 export interface SeriesPoint {
+  /** The start of the interval that the value belongs to. */
   at: string;
+  /** The value. */
   value: number;
 }
 
@@ -2206,31 +2902,45 @@ export interface ServiceStatus {
 
 /** The creator's settings on the platform. */
 export interface Settings {
+  /** The name in the address of the profile. */
   username: string;
+  /** The name that the profile shows. */
   displayName: string;
+  /** The email address. */
   email: string;
+  /** The text of the profile. */
   bio: string | null;
+  /** The place that the profile shows; null if there is none. */
   location: string | null;
+  /** The address of the person's own website; null if there is none. */
   websiteUrl: string | null;
+  /** The price of a month, in cents; 0 if the profile is free. */
   subscribePriceCents: number;
+  /** The currency, as an ISO 4217 code. */
   currency: string;
+  /** Whether new fans get a welcome message. */
   welcomeMessageEnabled: boolean;
+  /** The countries from which the profile cannot be seen, as ISO 3166 codes. */
   blockedCountries: string[];
+  /** How often payouts are made. */
   payoutFrequency: string;
 }
 
-/** Whether a user name is available. */
+/** The result of the method. */
 export interface SettingsCheckUsernameResult {
+  /** Whether the name is free. */
   available: boolean;
 }
 
-/** The countries in which the creator is hidden. */
+/** The result of the method. */
 export interface SettingsGetBlockedCountriesResult {
+  /** The countries, as ISO 3166 codes. */
   countries: string[];
 }
 
-/** The countries in which the creator is hidden. */
+/** The result of the method. */
 export interface SettingsSetBlockedCountriesResult {
+  /** The countries, as ISO 3166 codes. */
   countries: string[];
 }
 
@@ -2268,34 +2978,51 @@ export interface SignatureCheck {
 export interface SignatureDetail {
   /** For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added. */
   code: string;
+  /** An explanation for people. */
   message: string;
 }
 
 /** A link to the creator on another site. */
 export interface SocialLink {
+  /** Its id. */
   id: string;
+  /** The name that is shown. */
   label: string;
+  /** The address. */
   url: string;
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A page of SocialLink items. */
 export interface SocialLinkPage {
+  /** The items of the page. */
   items: SocialLink[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** The earnings between two days. */
 export interface Statement {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
+  /** The currency, as an ISO 4217 code. */
   currency: string;
+  /** The balance at the start of the period, in cents. */
   openingCents: number;
+  /** The lines of the statement. */
   lines: StatementLine[];
+  /** The amount before fees, in cents. */
   grossCents: number;
+  /** The platform's fees, in cents. */
   feesCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
+  /** The amount that was paid out, in cents. */
   payoutsCents: number;
   /** opening + gross - fees - payouts */
   closingCents: number;
@@ -2305,37 +3032,59 @@ export interface Statement {
 
 /** The earnings from one source. */
 export interface StatementLine {
+  /** Which type it is. */
   type: string;
+  /** The number of them. */
   count: number;
+  /** The amount before fees, in cents. */
   grossCents: number;
+  /** The platform's fee, in cents. */
   feeCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
 }
 
-/** The visitors and fans by country. */
+/** The result of the method. */
 export interface StatisticsCountriesResult {
+  /** The countries, those with the most earnings first. */
   items: CountryStats[];
 }
 
 /** The most important statistics. */
 export interface StatsOverview {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
+  /** The currency, as an ISO 4217 code. */
   currency: string;
+  /** The amount before fees, in cents. */
   grossCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
+  /** The amount of the tips, in cents. */
   tipsCents: number;
+  /** The number of transactions. */
   transactions: number;
+  /** The number of people who paid for something. */
   spenders: number;
+  /** The number of new subscribers. */
   newSubscribers: number;
+  /** The number of subscriptions that were renewed. */
   renewedSubscribers: number;
+  /** The number of subscriptions that ended. */
   lostSubscribers: number;
   /** at the end of the period */
   activeSubscribers: number;
+  /** The number of visitors. */
   visitors: number;
+  /** The number of posts. */
   posts: number;
+  /** The number of mass messages. */
   massMessages: number;
+  /** The number of stories. */
   stories: number;
+  /** The number of streams. */
   streams: number;
 }
 
@@ -2346,129 +3095,195 @@ export interface StoppedResult {
 
 /** A story, which expires after 24 hours. */
 export interface Story {
+  /** Its id. */
   id: string;
+  /** The media files. */
   media: Media[];
+  /** The text. */
   text: string | null;
+  /** The number of views. */
   views: number;
+  /** The number of likes. */
   likes: number;
+  /** The amount of the tips, in cents. */
   tipsCents: number;
+  /** When it was created. */
   createdAt: string;
+  /** When it expires; null if it does not expire. */
   expiresAt: string;
 }
 
 /** A page of Story items. */
 export interface StoryPage {
+  /** The items of the page. */
   items: Story[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** The statistics of a story. */
 export interface StoryStats {
+  /** The id of the story. */
   storyId: string;
+  /** The number of views. */
   views: number;
+  /** The number of likes. */
   likes: number;
+  /** The number of tips. */
   tips: number;
+  /** The amount of the tips, in cents. */
   tipsCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A page of StoryStats items. */
 export interface StoryStatsPage {
+  /** The items of the page. */
   items: StoryStats[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A viewer of a story. */
 export interface StoryViewer {
+  /** The user; null if the platform names none. */
   user: User;
+  /** When the story was viewed. */
   viewedAt: string;
+  /** Whether it is liked. */
   isLiked: boolean;
 }
 
 /** A page of StoryViewer items. */
 export interface StoryViewerPage {
+  /** The items of the page. */
   items: StoryViewer[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A live stream. */
 export interface Stream {
+  /** Its id. */
   id: string;
+  /** The title; null if there is none. */
   title: string;
+  /** The state. */
   state: "scheduled" | "live" | "ended" | "canceled" | (string & {});
+  /** When it starts. */
   startsAt: string;
+  /** When it started; null if it has not started. */
   startedAt: string | null;
+  /** When it ended; null if it has not ended. */
   endedAt: string | null;
+  /** The number of viewers. */
   viewers: number;
+  /** The number of likes. */
   likes: number;
+  /** The amount of the tips, in cents. */
   tipsCents: number;
+  /** The amount of tips to reach, in cents; null if there is no goal. */
   tipGoalCents: number | null;
 }
 
 /** A page of Stream items. */
 export interface StreamPage {
+  /** The items of the page. */
   items: Stream[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** The statistics of a live stream. */
 export interface StreamStats {
+  /** The id of the stream. */
   streamId: string;
+  /** The title; null if there is none. */
   title: string;
+  /** The number of viewers. */
   viewers: number;
+  /** The largest number of viewers at one time. */
   peakViewers: number;
+  /** The number of likes. */
   likes: number;
+  /** The number of comments. */
   comments: number;
+  /** The number of tips. */
   tips: number;
+  /** The amount of the tips, in cents. */
   tipsCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
+  /** The duration, in seconds. */
   durationSec: number;
+  /** When it starts. */
   startsAt: string;
 }
 
 /** A page of StreamStats items. */
 export interface StreamStatsPage {
+  /** The items of the page. */
   items: StreamStats[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A period for which a fan subscribed. */
 export interface SubscriptionPeriod {
+  /** When it started; null if it has not started. */
   startedAt: string;
+  /** When it ended; null if it has not ended. */
   endedAt: string | null;
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
+  /** What kind it is. */
   kind: "paid" | "trial" | "bundle" | "free" | (string & {});
+  /** The number of months. */
   months: number;
 }
 
 /** A page of SubscriptionPeriod items. */
 export interface SubscriptionPeriodPage {
+  /** The items of the page. */
   items: SubscriptionPeriod[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** An operator's request for access to the organisation or, once it is granted, the access. */
 export interface SupportAccess {
+  /** When it was revoked; null if it was not. */
   endedAt: string | null;
   /** Who declined, revoked or replaced it. */
   endedBy: string | null;
   /** When the request expires or, once it is granted, the access. */
   expiresAt: string;
+  /** When an owner granted it; null if it was not granted. */
   grantedAt: string | null;
   /** The email address of the owner who granted it. */
   grantedBy: string | null;
+  /** The id of the request or grant. */
   id: string;
   /** The operator of the service who asks, by email address. */
   operator: string;
   /** The operator's reason. */
   reason: string;
+  /** When access was requested or granted. */
   requestedAt: string;
   /** ended: declined, revoked, or replaced by another request of the operator. */
   state: "requested" | "granted" | "ended" | "expired";
@@ -2482,10 +3297,15 @@ export interface SupportAccessList {
 
 /** The state of the creator's tax documents. */
 export interface TaxStatus {
+  /** The status. */
   status: string;
+  /** The tax form. */
   form: string;
+  /** The country, as an ISO 3166 code. */
   country: string;
+  /** The share that is withheld for taxes, in percent. */
   withholdingPercent: number;
+  /** When the form was submitted; null if it was not. */
   submittedAt: string | null;
 }
 
@@ -2499,68 +3319,111 @@ export interface Team {
 
 /** A link that counts its visitors. */
 export interface TrackingLink {
+  /** Its id. */
   id: string;
+  /** The name. */
   name: string;
+  /** The address. */
   url: string;
+  /** The code at the end of the link. */
   code: string;
+  /** The creator's own words for it. */
   tags: string[];
+  /** The number of clicks. */
   clicks: number;
+  /** The number of subscribers from it. */
   subscribers: number;
+  /** The earnings from it, in cents. */
   revenueCents: number;
+  /** When it was created. */
   createdAt: string;
+  /** When it ended; null if it has not ended. */
   endedAt: string | null;
 }
 
 /** A page of TrackingLink items. */
 export interface TrackingLinkPage {
+  /** The items of the page. */
   items: TrackingLink[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A transaction of the creator's earnings. */
 export interface Transaction {
+  /** Its id. */
   id: string;
+  /** Which type it is. */
   type: string;
+  /** The status. */
   status: string;
+  /** The amount before fees, in cents. */
   grossCents: number;
+  /** The platform's fee, in cents. */
   feeCents: number;
+  /** The amount after fees, in cents. */
   netCents: number;
+  /** The currency, as an ISO 4217 code. */
   currency: string;
+  /** The user; null if the platform names none. */
   user: User | null;
+  /** The id of what it is about; null if that is nothing. */
   refId: string | null;
+  /** When it was created. */
   createdAt: string;
 }
 
 /** A page of Transaction items. */
 export interface TransactionPage {
+  /** The items of the page. */
   items: Transaction[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
 /** A link to a free trial. */
 export interface TrialLink {
+  /** Its id. */
   id: string;
+  /** The name. */
   name: string;
+  /** The address. */
   url: string;
+  /** The code at the end of the link. */
   code: string;
+  /** The creator's own words for it. */
   tags: string[];
+  /** The number of clicks. */
   clicks: number;
+  /** The number of subscribers from it. */
   subscribers: number;
+  /** The earnings from it, in cents. */
   revenueCents: number;
+  /** When it was created. */
   createdAt: string;
+  /** When it ended; null if it has not ended. */
   endedAt: string | null;
+  /** The number of free days. */
   durationDays: number;
+  /** How often it can be claimed; null if there is no limit. */
   maxClaims: number | null;
+  /** How often it was claimed. */
   claims: number;
+  /** When it expires; null if it does not expire. */
   expiresAt: string | null;
 }
 
 /** A page of TrialLink items. */
 export interface TrialLinkPage {
+  /** The items of the page. */
   items: TrialLink[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
@@ -2571,18 +3434,27 @@ export interface UnsentResult {
 
 /** A file that is being uploaded to the platform. */
 export interface Upload {
+  /** Its id. */
   id: string;
+  /** The state. */
   state: "open" | "uploading" | "processing" | "ready" | "failed" | "aborted" | (string & {});
+  /** The size of each part, in bytes. */
   partSize: number;
+  /** The parts of the file. */
   parts: UploadPart[];
+  /** The id of the media file; null if there is none. */
   mediaId: string | null;
+  /** Why it failed; null if it did not fail. */
   error: string | null;
 }
 
 /** A part of an upload that has arrived. */
 export interface UploadPart {
+  /** The number of the part, from 1. */
   number: number;
+  /** The size in bytes. */
   size: number;
+  /** The platform's tag of the part. */
   etag: string;
 }
 
@@ -2590,19 +3462,25 @@ export interface UploadPart {
 export interface UploadedPart {
   /** The platform's tag of the part, an argument of uploads.complete. */
   etag: string;
+  /** The number of the part, from 1. */
   number: number;
 }
 
-/** Whether the platform already has a file. */
+/** The result of the method. */
 export interface UploadsCheckResult {
+  /** Whether the file was uploaded before. */
   exists: boolean;
+  /** The id of the media file; null if there is none. */
   mediaId: string | null;
 }
 
-/** The URL to upload a part to. */
+/** The result of the method. */
 export interface UploadsGetPartUrlResult {
+  /** The address. */
   url: string;
+  /** The headers to send with the part. */
   headers: Record<string, unknown>;
+  /** When it expires; null if it does not expire. */
   expiresAt: string;
 }
 
@@ -2618,7 +3496,9 @@ export interface UrlCount {
 
 /** The limits and their usage. */
 export interface Usage {
+  /** What is left of every limit. */
   rateLimits: RateLimits;
+  /** What was used in the period. */
   usage: UsagePeriod;
 }
 
@@ -2655,6 +3535,7 @@ export interface UsageFigures {
    * milliseconds.
    */
   slowestDeliveryMs: number | null;
+  /** Calls that ended with success. */
   succeeded: number;
 }
 
@@ -2664,6 +3545,7 @@ export interface UsagePeriod {
   accounts: AccountUsage;
   /** SDK calls by resource. */
   byResource: Record<string, number>;
+  /** The calls of the month. */
   calls: CallUsage;
   /** Connect attempts, without automatic sign-ins. */
   connect: AttemptUsage;
@@ -2671,7 +3553,9 @@ export interface UsagePeriod {
   egressBytes: Record<string, number>;
   /** Events stored, streamed and delivered. */
   events: EventUsage;
+  /** The end of the month. */
   periodEnd: string;
+  /** The start of the month. */
   periodStart: string;
 }
 
@@ -2710,6 +3594,7 @@ export interface UsagePoint {
    * milliseconds.
    */
   slowestDeliveryMs: number | null;
+  /** Calls that ended with success. */
   succeeded: number;
 }
 
@@ -2743,6 +3628,7 @@ export interface UsageSeries {
 export interface UsageWindow {
   /** -1 means unlimited. */
   limit: number;
+  /** What is left until the window ends. */
   remaining: number;
   /** When the full limit is available again, in Unix seconds. */
   reset: number;
@@ -2750,71 +3636,101 @@ export interface UsageWindow {
 
 /** A user of the platform, as the creator sees them. */
 export interface User {
+  /** Its id. */
   id: string;
+  /** The name in the address of the profile. */
   username: string;
+  /** The name. */
   name: string;
+  /** The address of the profile picture; null if there is none. */
   avatarUrl: string | null;
+  /** Whether the user is a creator. */
   isCreator: boolean;
+  /** Whether the platform has verified the person. */
   isVerified: boolean;
+  /** When the person was last online; null if that is not known. */
   lastSeenAt: string | null;
+  /** Whether the creator has blocked the user. */
   isBlocked: boolean;
+  /** Whether the creator has restricted the user. */
   isRestricted: boolean;
+  /** The ids of the lists. */
   listIds: string[];
 }
 
 /** A page of User items. */
 export interface UserPage {
+  /** The items of the page. */
   items: User[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
-/** The media that was deleted. */
+/** The result of the method. */
 export interface VaultDeleteResult {
+  /** Whether it was deleted. */
   deleted: string[];
 }
 
 /** A folder of the media library. */
 export interface VaultFolder {
+  /** Its id. */
   id: string;
+  /** The name. */
   name: string;
+  /** The number of media files of each type. */
   counts: VaultFolderCounts;
+  /** Whether the platform made the folder. */
   isSystem: boolean;
 }
 
-/** The number of media files in a folder. */
+/** The number of media files of each type. */
 export interface VaultFolderCounts {
+  /** The number of pictures. */
   photo: number;
+  /** The number of videos. */
   video: number;
+  /** The number of audio files. */
   audio: number;
+  /** The number of animated pictures. */
   gif: number;
 }
 
 /** A page of VaultFolder items. */
 export interface VaultFolderPage {
+  /** The items of the page. */
   items: VaultFolder[];
+  /** Send it as cursor to get the next page; null on the last page. */
   nextCursor: string | null;
+  /** Whether there are more items. */
   hasMore: boolean;
 }
 
-/** The number of media files that were added to a folder. */
+/** The result of the method. */
 export interface VaultFoldersAddMediaResult {
+  /** The number of items that were added. */
   added: number;
 }
 
-/** The number of media files that were removed from a folder. */
+/** The result of the method. */
 export interface VaultFoldersRemoveMediaResult {
+  /** The number of items that were removed. */
   removed: number;
 }
 
-/** The URL from which a media file can be downloaded. */
+/** The result of the method. */
 export interface VaultGetDownloadUrlResult {
+  /** The address. */
   url: string;
+  /** When it expires; null if it does not expire. */
   expiresAt: string;
 }
 
 /** The webhook that receives an account's events. */
 export interface Webhook {
+  /** When the webhook was created. */
   createdAt: string;
   /**
    * Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver
@@ -2825,16 +3741,21 @@ export interface Webhook {
   enabled: boolean;
   /** Absent if every event is sent. */
   events?: string[];
+  /** How the deliveries go. */
   health: WebhookHealth;
   /** The maximum number of concurrent deliveries; 1 for ordering strict. */
   maxInFlight: number;
+  /** strict sends one event after the other; none sends several concurrently. */
   ordering: "strict" | "none";
   /** Until when the previous secret also signs; null if it does not. */
   previousSecretUntil: string | null;
   /** Only in responses that set the webhook or rotate its secret. Store it. */
   signingSecret?: string;
+  /** The last four characters of the signing secret. */
   signingSecretLast4: string;
+  /** When the webhook was last changed. */
   updatedAt: string;
+  /** The address that receives the events. */
   url: string;
 }
 
@@ -2842,18 +3763,23 @@ export interface Webhook {
 export interface WebhookCounts {
   /** Webhooks that are failing, disabled or lagging. */
   attention: number;
+  /** Webhooks that were switched off because they failed for too long. */
   disabled: number;
+  /** Webhooks whose deliveries fail. */
   failing: number;
+  /** Webhooks whose deliveries succeed. */
   healthy: number;
   /** Healthy webhooks that are behind their events. */
   lagging: number;
   /** Accounts without a webhook. */
   none: number;
+  /** Webhooks that are paused. */
   paused: number;
 }
 
 /** The result of deleting a webhook. */
 export interface WebhookDeleted {
+  /** True: the webhook was deleted. */
   deleted: boolean;
   /** The account's id. */
   id: string;
@@ -2863,7 +3789,9 @@ export interface WebhookDeleted {
 export interface WebhookEndpoint {
   /** Null if events of every account are sent. */
   accountIds: string[] | null;
+  /** When the endpoint was created. */
   createdAt: string;
+  /** A note for people. */
   description: string;
   /**
    * Why nothing is sent. paused: its owner disabled it. gone: its receiver returned 410. failing: it failed for 72
@@ -2874,8 +3802,13 @@ export interface WebhookEndpoint {
   enabled: boolean;
   /** Null if every event is sent. */
   events: string[] | null;
+  /** How delivery goes. */
   health: WebhookEndpointHealth;
+  /** The id of the endpoint. */
   id: string;
+  /**
+   * account: the events of an account are delivered one after the other. none: all events are delivered independently.
+   */
   ordering: "account" | "none";
   /** Null if events of every platform are sent. */
   platforms: string[] | null;
@@ -2885,13 +3818,17 @@ export interface WebhookEndpoint {
   replacedWebhooks?: number;
   /** Only in responses that create the endpoint or rotate its secret. Store it. */
   signingSecret?: string;
+  /** The last characters of the signing secret, to recognise it. */
   signingSecretLast4: string;
+  /** When the endpoint was last changed. */
   updatedAt: string;
+  /** The address to which events are sent. */
   url: string;
 }
 
 /** The result of deleting an endpoint. */
 export interface WebhookEndpointDeleted {
+  /** True: nothing is sent to it any more. */
   deleted: boolean;
   /** The endpoint's id. */
   id: string;
@@ -2903,14 +3840,17 @@ export interface WebhookEndpointHealth {
   accountsBehind: number;
   /** How many events wait. Events of accounts that keep up are counted up to 10,000. */
   backlog: number;
+  /** Since when the endpoint fails; null while it works. */
   failingSince: string | null;
   /** The age of the oldest event that waits, in seconds; 0 if there is none. */
   lagSec: number;
+  /** When the last attempt ended; null if nothing was sent yet. */
   lastDeliveryAt: string | null;
   /** Why the last attempt got no response; null if it got one. */
   lastError: string | null;
   /** The status of the last response; 0 if there was none, null if nothing was sent yet. */
   lastStatus: number | null;
+  /** When an attempt was last accepted; null if none was. */
   lastSuccessAt: string | null;
   /** When the endpoint is tried next; null while it works. */
   nextAttemptAt: string | null;
@@ -2932,23 +3872,27 @@ export interface WebhookHealth {
   backlog: number;
   /** The last event that was processed. */
   cursor: string;
+  /** Since when deliveries fail; null if they do not fail. */
   failingSince: string | null;
   /** The age of the oldest event in the backlog, in seconds; 0 if there is none. */
   lagSec: number;
   /** live is up to date; lagging and draining deliver a backlog; backoff waits for the next attempt. */
   laneState: "live" | "lagging" | "backoff" | "draining" | "paused" | "disabled";
+  /** When a delivery was last attempted; null if never. */
   lastDeliveryAt: string | null;
   /** Why the last attempt got no response; null if it got one. */
   lastError: string | null;
   /** The status of the last response; 0 if there was none, null if nothing was sent yet. */
   lastStatus: number | null;
+  /** When a delivery last succeeded; null if never. */
   lastSuccessAt: string | null;
   /** The time of the next retry; null unless one is scheduled. */
   nextAttemptAt: string | null;
+  /** How the deliveries go. */
   state: "healthy" | "failing" | "paused" | "disabled";
 }
 
-/** A page of Webhook items. */
+/** A page of webhooks. */
 export interface WebhookPage {
   /** The number of webhooks in each state. The filter does not apply to it. */
   counts: WebhookCounts;
@@ -2966,6 +3910,7 @@ export interface WebhookPage {
 export interface WebhookTest {
   /** Whether the response had a 2xx status. */
   delivered: boolean;
+  /** How long the receiver took, in milliseconds. */
   durationMs: number;
   /** The first 512 bytes of the response. */
   responseSnippet: string;
@@ -2975,8 +3920,12 @@ export interface WebhookTest {
 
 /** The message that new fans receive. */
 export interface WelcomeMessage {
+  /** Whether it is switched on. */
   enabled: boolean;
+  /** The text. */
   text: string;
+  /** The media files. */
   media: Media[];
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
 }

@@ -230,8 +230,8 @@ func retryDelay(err error) (time.Duration, bool) {
 }
 
 // parseFields parses the values of --set: text=Hi, data.text=Hi as in the event itself, or count:=5 as JSON.
-func parseFields(sets []string) (*stagedoor.FireData, error) {
-	data := &stagedoor.FireData{}
+func parseFields(sets []string) (*stagedoor.SandboxEventData, error) {
+	data := &stagedoor.SandboxEventData{}
 	for _, set := range sets {
 		name, value, ok := strings.Cut(set, "=")
 		if !ok {

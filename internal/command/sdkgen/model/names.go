@@ -6,87 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// schemaNames maps schemas whose names leak the server's code to type names in the libraries. Other schemas keep their
-// name, without the prefix Sdk. and suffixes such as Body.
-var schemaNames = map[string]string{
-	"AcceptedOutputBody":        "SandboxAccepted",
-	"Actor":                     "EventActor",
-	"AccountsBody":              "AccountPage",
-	"AttemptsOutputBody":        "AttemptPage",
-	"AttemptsBody":              "AttemptUsage",
-	"AuditBody":                 "AuditPage",
-	"BrowserBody":               "BrowserSession",
-	"BrowsersOutputBody":        "BrowserSessionList",
-	"CallsBody":                 "CallUsage",
-	"ClearedOutputBody":         "SandboxFaultsCleared",
-	"CodeBody":                  "SandboxCode",
-	"CurlAnswer":                "CurlAttempt",
-	"DeletedOutputBody":         "WebhookDeleted",
-	"DeletedOutputBody1":        "AccountDisconnected",
-	"DeliverStruct":             "LinkDelivery",
-	"EndpointBody":              "WebhookEndpoint",
-	"EndpointHealth":            "WebhookEndpointHealth",
-	"EndpointsOutputBody":       "WebhookEndpointList",
-	"DeletedEndpointOutputBody": "WebhookEndpointDeleted",
-	"SentBody":                  "SentRequest",
-	"EndedOutputBody":           "BrowserSessionEnded",
-	"Envelope":                  EventType,
-	"ErrorBody":                 "ErrorGroup",
-	"ErrorsOutputBody":          "ErrorGroupList",
-	"EventsBody":                "EventUsage",
-	"Extracted":                 "CurlExtract",
-	"Failure":                   "AttemptFailure",
-	"FaultOutputBody":           "SandboxFault",
-	"FlowBody":                  "ConnectFlow",
-	"FlowField":                 "ConnectFlowField",
-	"FlowsOutputBody":           "ConnectFlowList",
-	"FunnelBody":                "ConnectFunnel",
-	"FunnelMethod":              "ConnectFunnelMethod",
-	"GeneratorOutputBody":       "SandboxGenerator",
-	"HeldBody":                  "AccountUsage",
-	"HealthBody":                "WebhookHealth",
-	"HookBody":                  "Webhook",
-	"InviteOutputBody":          "InvitationSent",
-	"KeyEntry":                  "Key",
-	"KeysBody":                  "KeyList",
-	"ListOutputBody":            "DeliveryPage",
-	"Listed":                    "ListedAccount",
-	"ListenerView":              "Listener",
-	"ListSupportOutputBody":     "SupportAccessList",
-	"LeftKey":                   "MemberKey",
-	"LogsBody":                  "LogPage",
-	"Meta":                      "EventMeta",
-	"MintBody":                  "MintedKey",
-	"OrgPullBody":               "OrgEventPage",
-	"OrgReceiptOutputBody":      "OrgReceipt",
-	"PageBody":                  "ConnectPage",
-	"PeriodBody":                "UsagePeriod",
-	"PersonasBody":              "PersonaList",
-	"PullBody":                  "EventPage",
-	"ReceiptKeyBody":            "ReceiptKey",
-	"ReceiptKeysOutputBody":     "ReceiptKeyList",
-	"ReceiptOutputBody":         "PurgeReceipt",
-	"RemovedOutputBody":         "MemberRemoved",
-	"PreviousKey":               "ReplacedKey",
-	"RevokeOutputBody":          "KeyRevoked",
-	"RevokedKeysOutputBody":     "MemberKeysRevoked",
-	"RotateBody":                "RotatedKey",
-	"SdkBody":                   "MethodCatalog",
-	"SdkMethod":                 "MethodInfo",
-	"SeriesBody":                "UsageSeries",
-	"SessionBody":               "ConnectSession",
-	"SessionsOutputBody":        "ConnectSessionPage",
-	"StatusBody":                "ServiceStatus",
-	"StoppedOutputBody":         "SandboxGeneratorStopped",
-	"SupportBody":               "SupportAccess",
-	"TestOutputBody":            "WebhookTest",
-	"TokenOutputBody":           "EventToken",
-	"UploadPartBodyPartStruct":  "UploadedPart",
-	"WebhooksBody":              "WebhookPage",
-	"WindowBody":                "UsageWindow",
-	"WithdrawnOutputBody":       "InvitationWithdrawn",
-}
-
 // EventType is the type of events in lists. The generators write it themselves, with data typed by kind.
 const EventType = "Event"
 
@@ -262,8 +181,8 @@ func groupTitle(group string) string {
 
 // resultTypes holds the types of members that the document leaves open, by schema and member.
 var resultTypes = map[string]string{
-	"AccountMeOutputBody.me": "Me",
-	"UploadBody.result":      "Upload",
+	"AccountMeResponse.me":  "Me",
+	"UploadResponse.result": "Upload",
 }
 
 // pathParamName gives path parameters called id a descriptive name.
@@ -291,19 +210,10 @@ func pathParamName(path, name string) string {
 
 // typeName returns the type name of a schema of the document.
 func typeName(schema string) string {
-	if name, ok := schemaNames[schema]; ok {
-		return name
-	}
 	if page, ok := strings.CutPrefix(schema, "Sdk.Page."); ok {
 		return page + "Page"
 	}
-	schema = strings.TrimPrefix(schema, "Sdk.")
-	for _, suffix := range []string{"OutputBody", "InputBody", "Body"} {
-		if short, ok := strings.CutSuffix(schema, suffix); ok {
-			return short
-		}
-	}
-	return schema
+	return strings.TrimPrefix(schema, "Sdk.")
 }
 
 // Title joins words in CamelCase: Title("messages", "send") is MessagesSend,

@@ -73,7 +73,7 @@ func (l *loader) input(op *Operation, o *apimodel.Operation, query []Field) {
 		op.BodyRequired, op.Example = o.Body.Required, body.Example
 	}
 	switch {
-	case strings.HasSuffix(schema, "InputBody"):
+	case strings.HasSuffix(schema, "Request"):
 		op.Params = l.define(schema, name)
 		op.Params.Doc = ParamsDoc + op.Group + "." + op.Name + "."
 		op.Params.Params = true

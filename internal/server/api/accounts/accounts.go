@@ -42,7 +42,8 @@ type accountInput struct {
 
 type accountOutput struct {
 	Body struct {
-		Account contract.Account `json:"account"`
+		_       struct{}         `schema:"AccountResponse" doc:"One account."`
+		Account contract.Account `json:"account" doc:"The account."`
 	}
 }
 
@@ -58,21 +59,22 @@ type patchAccountInput struct {
 
 type deletedOutput struct {
 	Body struct {
-		_       struct{} `doc:"The result of disconnecting an account."`
-		ID      string   `json:"id"`
-		Deleted bool     `json:"deleted"`
+		_       struct{} `schema:"AccountDisconnected" doc:"The result of disconnecting an account."`
+		ID      string   `json:"id" doc:"The account's id."`
+		Deleted bool     `json:"deleted" doc:"True: the account was disconnected, and its data is unreadable."`
 	}
 }
 
 type accountMeOutput struct {
 	Body struct {
+		_  struct{}        `schema:"AccountMeResponse" doc:"The creator's profile."`
 		Me json.RawMessage `json:"me" doc:"The creator's profile on the platform: the type Me of GET /v1/sdk/methods."`
 	}
 }
 
 type receiptOutput struct {
 	Body struct {
-		_       struct{}        `doc:"Proof that an account's secrets were destroyed."`
+		_       struct{}        `schema:"PurgeReceipt" doc:"Proof that an account's secrets were destroyed."`
 		Receipt json.RawMessage `json:"receipt" doc:"accountId, orgId, dataKeyId, purgedAt; covers lists what can no longer be read; keyring is separate if the keys were in a database of their own, so that no backup of other data has them, else shared; keyId is a key of GET /v1/receipt-keys; signature is Ed25519 over the other members in canonical JSON (RFC 8785), base64url."`
 	}
 }
@@ -83,24 +85,24 @@ type orgReceiptInput struct {
 
 type orgReceiptOutput struct {
 	Body struct {
-		_       struct{}        `doc:"Proof that everything of an organisation was destroyed."`
+		_       struct{}        `schema:"OrgReceipt" doc:"Proof that everything of an organisation was destroyed."`
 		Receipt json.RawMessage `json:"receipt" doc:"orgId, purgedAt; covers lists what was destroyed; keyring, keyId and signature are as in the receipt of an account."`
 	}
 }
 
 type receiptKeysOutput struct {
 	Body struct {
-		_    struct{}         `doc:"The keys that verify receipts."`
-		Keys []receiptKeyBody `json:"keys"`
+		_    struct{}         `schema:"ReceiptKeyList" doc:"The keys that verify receipts."`
+		Keys []receiptKeyBody `json:"keys" doc:"The keys."`
 	}
 }
 
 type receiptKeyBody struct {
-	_         struct{}   `doc:"A key that verifies receipts."`
+	_         struct{}   `schema:"ReceiptKey" doc:"A key that verifies receipts."`
 	ID        string     `json:"id" doc:"The keyId of receipts that were signed with it."`
-	Algorithm string     `json:"algorithm" enum:"Ed25519"`
+	Algorithm string     `json:"algorithm" enum:"Ed25519" doc:"The algorithm of the signatures: Ed25519."`
 	PublicKey string     `json:"publicKey" doc:"The 32 bytes of the public key, base64url."`
-	CreatedAt stamp.Time `json:"createdAt"`
+	CreatedAt stamp.Time `json:"createdAt" doc:"When the key was created."`
 }
 
 const (

@@ -32,6 +32,7 @@ type listInput struct {
 }
 
 type accountsBody struct {
+	_          struct{}       `schema:"AccountPage" doc:"A page of accounts."`
 	Accounts   []Listed       `json:"accounts" doc:"In the order in which they were first connected, unless order is set."`
 	NextCursor *string        `json:"nextCursor" doc:"Null on the last page and without limit."`
 	Counts     map[string]int `json:"counts,omitempty" doc:"Only with counts: the number of accounts in each state, in the states that need attention (attention), and in all states (total)."`
@@ -39,7 +40,7 @@ type accountsBody struct {
 
 // Listed is an account in a list.
 type Listed struct {
-	_ struct{} `doc:"An account in a list."`
+	_ struct{} `schema:"ListedAccount" doc:"An account in a list."`
 	contract.Account
 	Webhook  *accountWebhook `json:"webhook" doc:"The state of delivery to its webhook; null if it has none."`
 	Calls24h *int64          `json:"calls24h,omitempty" doc:"Only with activity: calls in the last 24 hours, including the current hour."`
@@ -48,7 +49,7 @@ type Listed struct {
 
 type accountWebhook struct {
 	_     struct{} `doc:"The health of an account's webhook."`
-	State string   `json:"state" enum:"healthy,failing,paused,disabled"`
+	State string   `json:"state" enum:"healthy,failing,paused,disabled" doc:"How the deliveries go; none if the account has no webhook."`
 }
 
 // needAttention is the filter value for several states.

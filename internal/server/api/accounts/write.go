@@ -154,8 +154,8 @@ func (d *document) add(one *Listed) error {
 
 func (d *document) end(next *string, counts map[string]int) error {
 	tail := struct {
-		NextCursor *string        `json:"nextCursor"`
-		Counts     map[string]int `json:"counts,omitempty"`
+		NextCursor *string        `json:"nextCursor" doc:"Send it as cursor to get the next page; null on the last page."`
+		Counts     map[string]int `json:"counts,omitempty" doc:"The number of accounts by state."`
 	}{next, counts}
 	text, err := json.Marshal(tail)
 	if err != nil {

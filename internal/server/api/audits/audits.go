@@ -46,28 +46,29 @@ type accountInput struct {
 type auditOutput struct{ Body auditBody }
 
 type auditBody struct {
+	_          struct{}     `schema:"AuditPage" doc:"A page of audit entries."`
 	Entries    []auditEntry `json:"entries" doc:"Newest first."`
 	NextCursor *string      `json:"nextCursor" doc:"Null on the last page."`
 }
 
 type auditEntry struct {
 	_         struct{}        `doc:"An action in the organisation."`
-	ID        string          `json:"id"`
-	At        stamp.Time      `json:"at"`
-	Actor     auditActor      `json:"actor"`
-	Action    string          `json:"action"`
+	ID        string          `json:"id" doc:"The id of the entry."`
+	At        stamp.Time      `json:"at" doc:"When it happened."`
+	Actor     auditActor      `json:"actor" doc:"Who did it."`
+	Action    string          `json:"action" doc:"What was done, such as webhook.put."`
 	Target    string          `json:"target" doc:"The id of the changed object."`
 	Outcome   string          `json:"outcome" enum:"success" doc:"Failed changes have no entry."`
-	RequestID string          `json:"requestId"`
+	RequestID string          `json:"requestId" doc:"The request that did it."`
 	IPHash    string          `json:"ipHash" doc:"A hash of the source address: equal for equal sources, and not reversible."`
 	Changes   json.RawMessage `json:"changes" doc:"The fields that changed, each with from and to."`
 }
 
 type auditActor struct {
 	_     struct{} `doc:"The person or key that did something."`
-	Kind  string   `json:"kind" enum:"key,operator,system,creator,member"`
-	ID    string   `json:"id"`
-	Label string   `json:"label"`
+	Kind  string   `json:"kind" enum:"key,operator,system,creator,member" doc:"What kind of caller it was."`
+	ID    string   `json:"id" doc:"The id of the key, member or operator."`
+	Label string   `json:"label" doc:"The name of the key or person; may be empty."`
 }
 
 const (

@@ -115,17 +115,18 @@ type waitInput struct {
 }
 
 type attemptsInput struct {
-	State     string `query:"state" enum:"pending,awaiting_mobile_session,needs_otp,needs_app_otp,needs_email,needs_face_otp,wrong_2fa_code_retry,completed_success,completed_failed"`
-	Kind      string `query:"kind" enum:"credentials,mobile_app,cookie,curl,token,oauth,reauth"`
-	Reference string `query:"reference_id" maxLength:"255"`
-	Limit     int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
+	State     string `query:"state" enum:"pending,awaiting_mobile_session,needs_otp,needs_app_otp,needs_email,needs_face_otp,wrong_2fa_code_retry,completed_success,completed_failed" doc:"Only attempts in this state."`
+	Kind      string `query:"kind" enum:"credentials,mobile_app,cookie,curl,token,oauth,reauth" doc:"Only attempts of this kind."`
+	Reference string `query:"reference_id" maxLength:"255" doc:"Only attempts with this reference of yours."`
+	Limit     int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"The largest number of attempts to return."`
 	Cursor    string `query:"cursor" maxLength:"64" doc:"nextCursor of the previous page."`
 }
 
 type attemptsOutput struct {
 	Body struct {
-		Attempts   []contract.Attempt `json:"attempts"`
-		NextCursor *string            `json:"nextCursor"`
+		_          struct{}           `schema:"AttemptPage" doc:"A page of connect attempts."`
+		Attempts   []contract.Attempt `json:"attempts" doc:"The attempts, the newest first."`
+		NextCursor *string            `json:"nextCursor" doc:"Send it as cursor to get the next page; null on the last page."`
 	}
 }
 

@@ -21,31 +21,31 @@ type funnelInput struct {
 type funnelOutput struct{ Body funnelBody }
 
 type funnelBody struct {
-	_         struct{}                `doc:"The number of creators who reached each step of connecting."`
-	Since     stamp.Time              `json:"since"`
-	Until     stamp.Time              `json:"until"`
+	_         struct{}                `schema:"ConnectFunnel" doc:"The number of creators who reached each step of connecting."`
+	Since     stamp.Time              `json:"since" doc:"The start of the period."`
+	Until     stamp.Time              `json:"until" doc:"The end of the period."`
 	LinksMade int64                   `json:"linksMade" doc:"Links that were created."`
 	Opened    int64                   `json:"opened" doc:"Creators who reached a connect page or method: links that were opened, and attempts that started without a link."`
 	Begun     int64                   `json:"credentials" doc:"Creators who entered credentials, sent a session or requested a QR code."`
 	Asked     int64                   `json:"challenge" doc:"Creators whom the platform asked for a code, a selfie or their phone. It does not ask everyone."`
-	Connected int64                   `json:"connected"`
+	Connected int64                   `json:"connected" doc:"The attempts that ended with a connected account."`
 	Failed    int64                   `json:"failed" doc:"Creators whose last attempt ended without an account."`
 	ByMethod  map[string]funnelMethod `json:"byMethod" doc:"The same by connect method: credentials, mobile_app, cookie, curl, token, oauth."`
 	Failures  []failureCount          `json:"failures" doc:"The reasons why attempts failed, most frequent first. A creator who tried three times counts three times here."`
 }
 
 type funnelMethod struct {
-	_         struct{} `doc:"The funnel of one connect method."`
-	Begun     int64    `json:"credentials"`
-	Asked     int64    `json:"challenge"`
-	Connected int64    `json:"connected"`
-	Failed    int64    `json:"failed"`
+	_         struct{} `schema:"ConnectFunnelMethod" doc:"The funnel of one connect method."`
+	Begun     int64    `json:"credentials" doc:"The attempts that sent credentials."`
+	Asked     int64    `json:"challenge" doc:"The attempts that reached a challenge."`
+	Connected int64    `json:"connected" doc:"The attempts that ended with a connected account."`
+	Failed    int64    `json:"failed" doc:"The attempts that failed."`
 }
 
 type failureCount struct {
 	_      struct{} `doc:"The number of attempts that failed for one reason."`
 	Reason string   `json:"reason" doc:"The failure code, as in attempts."`
-	Count  int64    `json:"count"`
+	Count  int64    `json:"count" doc:"The number of attempts that failed for this reason."`
 }
 
 func (a *operations) funnelRoutes(t *endpoint.Table) {

@@ -33,11 +33,11 @@ type cookieInput struct {
 
 type cookieBody struct {
 	// Extensions export more members, such as expirationDate, sameSite, session, storeId and partitionKey.
-	_        struct{}      `additionalProperties:"true" doc:"A cookie of the platform."`
-	Name     string        `json:"name" minLength:"1" maxLength:"256"`
-	Value    secret.String `json:"value" maxLength:"8192" sensitive:"true"`
+	_        struct{}      `schema:"Cookie" additionalProperties:"true" doc:"A cookie of the platform."`
+	Name     string        `json:"name" minLength:"1" maxLength:"256" doc:"The name of the cookie."`
+	Value    secret.String `json:"value" maxLength:"8192" sensitive:"true" doc:"The value of the cookie."`
 	Domain   *string       `json:"domain,omitempty" maxLength:"256" doc:"Default: the platform's own domain."`
-	Path     *string       `json:"path,omitempty" maxLength:"1024"`
+	Path     *string       `json:"path,omitempty" maxLength:"1024" doc:"The path of the cookie. Default: /."`
 	HostOnly *bool         `json:"hostOnly,omitempty" doc:"True if the cookie is not sent to subdomains."`
 	Expires  any           `json:"expires,omitempty" doc:"Ignored: the platform is asked whether the session is valid."`
 	HTTPOnly *bool         `json:"httpOnly,omitempty" doc:"Ignored."`
@@ -63,14 +63,14 @@ type curlInput struct {
 
 // Extracted names what was found in a command.
 type Extracted struct {
-	_       struct{} `doc:"The session that was found in a cURL command."`
+	_       struct{} `schema:"CurlExtract" doc:"The session that was found in a cURL command."`
 	Cookies []string `json:"cookies" doc:"Names of the cookies that will be used."`
 	Headers []string `json:"headers" doc:"Names of the headers that will be used."`
 	Missing []string `json:"missing" doc:"Names that the platform requires and the command lacks."`
 }
 
 type curlAnswer struct {
-	_ struct{} `doc:"A connect attempt, with what was found in the cURL command."`
+	_ struct{} `schema:"CurlAttempt" doc:"A connect attempt, with what was found in the cURL command."`
 	*contract.Attempt
 	Extracted Extracted `json:"extracted" doc:"Names only, never values."`
 }
@@ -94,28 +94,28 @@ type flowsInput struct {
 
 type flowsOutput struct {
 	Body struct {
-		_     struct{}   `doc:"The methods to connect an account."`
-		Flows []flowBody `json:"flows"`
+		_     struct{}   `schema:"ConnectFlowList" doc:"The methods to connect an account."`
+		Flows []flowBody `json:"flows" doc:"The ways to connect an account."`
 	}
 }
 
 type flowBody struct {
-	_              struct{}    `doc:"A method to connect an account."`
-	Kind           string      `json:"kind"`
-	Name           string      `json:"name"`
-	Fields         []flowField `json:"fields"`
-	ProxyCountries []string    `json:"proxy_countries"`
-	Enabled        bool        `json:"enabled"`
+	_              struct{}    `schema:"ConnectFlow" doc:"A method to connect an account."`
+	Kind           string      `json:"kind" doc:"The kind of the attempts that it starts."`
+	Name           string      `json:"name" doc:"The name to show to people."`
+	Fields         []flowField `json:"fields" doc:"What the person must enter."`
+	ProxyCountries []string    `json:"proxy_countries" doc:"The regions through which the account's traffic can leave."`
+	Enabled        bool        `json:"enabled" doc:"Whether it can be used now."`
 	Help           string      `json:"help,omitempty" doc:"Where to find the input on the platform."`
 }
 
 type flowField struct {
-	_         struct{} `doc:"An input of a connect method."`
-	ID        string   `json:"id"`
-	Type      string   `json:"type" enum:"email,password,text,url,cookie,header,boolean"`
-	Required  bool     `json:"required"`
-	Pattern   string   `json:"pattern,omitempty"`
-	MaxLength int      `json:"max_length,omitempty"`
+	_         struct{} `schema:"ConnectFlowField" doc:"An input of a connect method."`
+	ID        string   `json:"id" doc:"The name of the member to send."`
+	Type      string   `json:"type" enum:"email,password,text,url,cookie,header,boolean" doc:"The kind of input, such as email or password."`
+	Required  bool     `json:"required" doc:"Whether it must be sent."`
+	Pattern   string   `json:"pattern,omitempty" doc:"The regular expression that the value must match."`
+	MaxLength int      `json:"max_length,omitempty" doc:"The largest number of characters."`
 }
 
 func (a *operations) importRoutes(t *endpoint.Table) {

@@ -22,9 +22,9 @@ type sessionInput struct {
 		Platform  string   `json:"platform,omitempty" maxLength:"32" doc:"The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."`
 		Site      string   `json:"site,omitempty" maxLength:"2048" doc:"The https address of the creator's own site, for a platform with siteRequired. Default: the page asks the creator for it."`
 		Kinds     []string `json:"kinds,omitempty" maxItems:"4" doc:"The connect methods that the page offers: oauth, token, credentials, mobile_app. Default: those of the platform; to reconnect an account, those that give the same credentials."`
-		Reference *string  `json:"reference_id,omitempty" maxLength:"255"`
-		Label     *string  `json:"label,omitempty" maxLength:"120"`
-		Region    *string  `json:"proxy_country,omitempty" choices:"regions"`
+		Reference *string  `json:"reference_id,omitempty" maxLength:"255" doc:"Your own reference of the creator. Attempts, accounts and events of the link have it."`
+		Label     *string  `json:"label,omitempty" maxLength:"120" doc:"The label of the account that is connected."`
+		Region    *string  `json:"proxy_country,omitempty" choices:"regions" doc:"The region of the account that is connected."`
 		Account   *string  `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect."`
 		ReturnURL *string  `json:"return_url,omitempty" maxLength:"2048" doc:"The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id in the query."`
 		Origins   []string `json:"allowed_origins,omitempty" maxItems:"10" doc:"Origins that may embed the page in a frame and receive its messages."`
@@ -32,30 +32,30 @@ type sessionInput struct {
 		Locale    *string  `json:"locale,omitempty" enum:"en,es" doc:"Default: the language of the creator's browser."`
 		Remember  *string  `json:"remember_credentials,omitempty" enum:"ask,always,never" doc:"Default: ask."`
 		Deliver   *struct {
-			_     struct{} `doc:"The recipient of a link."`
-			Email string   `json:"email,omitempty" maxLength:"254"`
+			_     struct{} `schema:"LinkDelivery" doc:"The recipient of a link."`
+			Email string   `json:"email,omitempty" maxLength:"254" doc:"Ignored: this service sends no email."`
 		} `json:"deliver,omitempty" deprecated:"true" doc:"Deprecated: an email address is rejected, because this service sends no email. Send url to the creator yourself."`
 	}
 }
 
 type sessionBody struct {
-	_          struct{}    `doc:"A link to a hosted page on which a creator connects."`
-	ID         string      `json:"id"`
+	_          struct{}    `schema:"ConnectSession" doc:"A link to a hosted page on which a creator connects."`
+	ID         string      `json:"id" doc:"The id of the session."`
 	URL        *string     `json:"url" doc:"The link for the creator. It is shown only in the response that creates it; null otherwise."`
 	Token      *string     `json:"client_token" doc:"The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise." sensitive:"true"`
-	Status     string      `json:"status" enum:"open,in_progress,success,exited,expired"`
+	Status     string      `json:"status" enum:"open,in_progress,success,exited,expired" doc:"How far the session is."`
 	Platform   *string     `json:"platform" doc:"The platform that the page asks for; null if the organisation has none."`
 	Site       *string     `json:"site" doc:"The creator's own site; null if the platform has none, or if the page asks for it."`
-	Kinds      []string    `json:"kinds"`
+	Kinds      []string    `json:"kinds" doc:"The ways to connect that the page offers."`
 	Attempts   []string    `json:"attempts" doc:"The ids of the creator's attempts."`
-	AccountID  *string     `json:"account_id"`
-	Reference  *string     `json:"reference_id"`
-	Label      string      `json:"label"`
+	AccountID  *string     `json:"account_id" doc:"The account that was connected; null if none was."`
+	Reference  *string     `json:"reference_id" doc:"Your own reference of the creator; null if there is none."`
+	Label      string      `json:"label" doc:"The label of the account that is connected; may be empty."`
 	Reconnects *string     `json:"reconnect_account_id" doc:"The account that the link reconnects; null for a new account."`
 	OpenedAt   *stamp.Time `json:"opened_at" doc:"When a person first opened the link; null if that has not happened. A link preview does not count."`
-	FinishedAt *stamp.Time `json:"finished_at"`
-	ExpiresAt  stamp.Time  `json:"expires_at"`
-	CreatedAt  stamp.Time  `json:"created_at"`
+	FinishedAt *stamp.Time `json:"finished_at" doc:"When the session ended; null if it has not ended."`
+	ExpiresAt  stamp.Time  `json:"expires_at" doc:"When the link stops working."`
+	CreatedAt  stamp.Time  `json:"created_at" doc:"When the session was created."`
 }
 
 type sessionsInput struct {
@@ -67,6 +67,7 @@ type sessionsInput struct {
 
 type sessionsOutput struct {
 	Body struct {
+		_          struct{}      `schema:"ConnectSessionPage" doc:"A page of connect sessions."`
 		Sessions   []sessionBody `json:"sessions" doc:"Newest first."`
 		NextCursor *string       `json:"nextCursor" doc:"Null on the last page."`
 	}
@@ -74,12 +75,13 @@ type sessionsOutput struct {
 
 type sessionOutput struct {
 	Body struct {
-		Session sessionBody `json:"session"`
+		_       struct{}    `schema:"ConnectSessionResponse" doc:"One connect session."`
+		Session sessionBody `json:"session" doc:"The session."`
 	}
 }
 
 type sessionIDInput struct {
-	ID string `path:"id" maxLength:"64"`
+	ID string `path:"id" maxLength:"64" doc:"The id of the session."`
 }
 
 type reconnectInput struct {
@@ -87,19 +89,20 @@ type reconnectInput struct {
 }
 
 type pageBody struct {
-	_          struct{} `doc:"The appearance of the pages on which creators connect."`
+	_          struct{} `schema:"ConnectPage" doc:"The appearance of the pages on which creators connect."`
 	BrandLight string   `json:"brand_light" maxLength:"7" doc:"The colour of buttons on a light background, as #rrggbb; empty for the default. A colour with too little contrast to its text is darkened."`
 	BrandDark  string   `json:"brand_dark" maxLength:"7" doc:"The colour of buttons on a dark background; empty to use brand_light."`
-	Scheme     string   `json:"scheme" enum:"system,light,dark"`
+	Scheme     string   `json:"scheme" enum:"system,light,dark" doc:"Light or dark; system follows the creator's device."`
 	Origins    []string `json:"allowed_origins" maxItems:"10" doc:"Origins that may embed pages of attempts, and of sessions without allowed_origins."`
-	HelpURL    string   `json:"help_url" maxLength:"2048"`
+	HelpURL    string   `json:"help_url" maxLength:"2048" doc:"The address of your own help page; empty for none."`
 }
 
 type pageInput struct{ Body pageBody }
 
 type pageOutput struct {
 	Body struct {
-		Page pageBody `json:"page"`
+		_    struct{} `schema:"ConnectPageResponse" doc:"The look of the organisation's connect pages."`
+		Page pageBody `json:"page" doc:"The look of the pages."`
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -44,11 +45,15 @@ type meter interface {
 
 // Deps are the dependencies of the operations.
 type Deps struct {
-	Streams  *stream.Streams
-	Store    finder
-	Kinds    *event.Kinds
-	Accounts accounts
-	Meter    meter
+	Streams *stream.Streams
+	Store   finder
+	Kinds   *event.Kinds
+	// OpenAPI returns the OpenAPI document. It is called after all operations were added.
+	OpenAPI func() ([]byte, error)
+	// Documented is the platform whose events the document describes.
+	Documented string
+	Accounts   accounts
+	Meter      meter
 	// Permit is called before events are sent. It returns the problem org-suspended.
 	Permit func(ctx context.Context, org id.Org) error
 	// Tracer continues the traces of events; nil if nothing is traced.
@@ -56,7 +61,11 @@ type Deps struct {
 	Now    func() time.Time
 }
 
-type events struct{ Deps }
+type events struct {
+	Deps
+	// described are the events of the OpenAPI document.
+	described func() (map[string]endpoint.EventSchema, error)
+}
 
 // Query is the input that both streams share.
 type Query struct {
@@ -82,38 +91,42 @@ type orgInput struct {
 }
 
 type pullBody struct {
+	_          struct{}   `schema:"EventPage" doc:"A page of events of an account."`
 	Events     []envelope `json:"events" doc:"Oldest first."`
 	NextCursor string     `json:"nextCursor" doc:"Send it as after to continue."`
 	Gap        bool       `json:"gap" doc:"Whether events after the cursor have expired and can no longer be read."`
 }
 
 type orgPullBody struct {
+	_          struct{}   `schema:"OrgEventPage" doc:"A page of events of the organisation."`
 	Events     []envelope `json:"events" doc:"Oldest first; with latest, newest first."`
 	NextCursor *string    `json:"nextCursor" doc:"Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a page can have fewer events than requested without being the last."`
 	Gap        bool       `json:"gap" doc:"Whether events after the cursor have expired and can no longer be read."`
 }
 
 type eventBody struct {
-	Event envelope `json:"event"`
+	_     struct{} `schema:"EventResponse" doc:"One event."`
+	Event envelope `json:"event" doc:"The event."`
 }
 
 // envelope describes an event. The response contains the bytes of the store.
 type envelope struct {
+	_         struct{}   `schema:"Event" doc:"An event, as it is stored, streamed and sent to webhooks."`
 	ID        string     `json:"id" doc:"The event's id. It is the same in streams, pages and deliveries."`
 	Event     string     `json:"event" doc:"The event's kind."`
 	AccountID *string    `json:"accountId" doc:"Null for an event of the organisation itself."`
 	TS        stamp.Time `json:"ts" doc:"When the event was stored."`
 	Data      any        `json:"data" doc:"The event's data, which depends on its kind. Null after the account was deleted."`
-	Meta      meta       `json:"meta"`
+	Meta      meta       `json:"meta" doc:"Facts about the event itself."`
 }
 
 type meta struct {
-	_           struct{}    `doc:"The position and origin of an event."`
+	_           struct{}    `schema:"EventMeta" doc:"The position and origin of an event."`
 	Seq         *int64      `json:"seq" doc:"The number of the event in the account's sequence, without gaps; null for an ephemeral event."`
-	Class       string      `json:"class" enum:"durable,ephemeral"`
+	Class       string      `json:"class" enum:"durable,ephemeral" doc:"durable events are stored and can be read again; ephemeral ones are only streamed."`
 	OfUserID    *string     `json:"ofUserId" doc:"The account's id on the platform."`
 	ReferenceID *string     `json:"referenceId" doc:"Your own identifier for the account; null if it has none."`
-	Sandbox     bool        `json:"sandbox"`
+	Sandbox     bool        `json:"sandbox" doc:"Whether the account is on the sandbox platform."`
 	UpstreamAt  *stamp.Time `json:"upstreamAt" doc:"When the event happened, by the platform's clock; null if the platform does not say."`
 	Schema      int         `json:"schema" doc:"The version of this format."`
 	Purged      bool        `json:"purged,omitempty" doc:"True if the account was deleted: data is null, and only the event's id, kind and time remain."`
@@ -132,7 +145,13 @@ const streamText = "Server-sent events. The first event is `ready`, followed by 
 
 // Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
-	e := &events{d}
+	e := &events{d, sync.OnceValues(func() (map[string]endpoint.EventSchema, error) {
+		document, err := d.OpenAPI()
+		if err != nil {
+			return nil, err
+		}
+		return endpoint.EventSchemas(document)
+	})}
 	t.DescribeEvents(envelope{})
 	endpoint.Written(t, endpoint.Operation{
 		ID: "streamAccountEvents", Method: http.MethodGet, Path: path, Tag: tag, Status: http.StatusOK, Account: "id", Streams: true,

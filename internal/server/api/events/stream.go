@@ -29,11 +29,11 @@ const (
 
 // readyBody is the first event of a stream.
 type readyBody struct {
-	AccountID id.Account `json:"accountId,omitempty"`
-	Cursor    string     `json:"cursor"`
-	Resumed   bool       `json:"resumed"`
-	Gap       bool       `json:"gap"`
-	Oldest    string     `json:"oldest,omitempty"`
+	AccountID id.Account `json:"accountId,omitempty" doc:"The account whose events follow; absent in the organisation's stream."`
+	Cursor    string     `json:"cursor" doc:"The position at which the stream begins."`
+	Resumed   bool       `json:"resumed" doc:"Whether the stream continues after the cursor that was sent."`
+	Gap       bool       `json:"gap" doc:"Whether events between the cursor and the stream are lost."`
+	Oldest    string     `json:"oldest,omitempty" doc:"The oldest position that can be read."`
 }
 
 // stream sends events until either side ends the stream.

@@ -18,7 +18,7 @@ type tokenInput struct {
 
 type tokenOutput struct {
 	Body struct {
-		_         struct{}   `doc:"A token with which a browser follows an account's events."`
+		_         struct{}   `schema:"EventToken" doc:"A token with which a browser follows an account's events."`
 		Token     string     `json:"token" doc:"Opens one stream of this account: GET /v1/accounts/{id}/events?token=…" sensitive:"true"`
 		ExpiresAt stamp.Time `json:"expiresAt" doc:"The token must be used before this time, 60 seconds from now."`
 	}

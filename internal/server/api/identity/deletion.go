@@ -15,14 +15,14 @@ import (
 
 type deletionOutput struct {
 	Body struct {
-		_        struct{}      `doc:"The state of the organisation's deletion."`
+		_        struct{}      `schema:"OrgDeletionResponse" doc:"The state of the organisation's deletion."`
 		Deletion *deletionBody `json:"deletion" doc:"Null if the organisation is not being deleted."`
 	}
 }
 
 type deletionBody struct {
-	_           struct{}   `doc:"The deletion of an organisation."`
-	RequestedAt stamp.Time `json:"requestedAt"`
+	_           struct{}   `schema:"OrgDeletion" doc:"The deletion of an organisation."`
+	RequestedAt stamp.Time `json:"requestedAt" doc:"When the deletion was requested."`
 	PurgeAt     stamp.Time `json:"purgeAt" doc:"When everything of the organisation is destroyed. Until then it can be restored."`
 	ReceiptURL  string     `json:"receiptUrl" doc:"Where the signed receipt is when everything is destroyed. It needs no key."`
 }

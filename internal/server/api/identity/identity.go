@@ -31,63 +31,63 @@ type operations struct{ Deps }
 type identityOutput struct{ Body identityBody }
 
 type identityBody struct {
-	_      struct{}        `doc:"The organisation and the key in use, with their permissions and limits."`
+	_      struct{}        `schema:"Identity" doc:"The organisation and the key in use, with their permissions and limits."`
 	Kind   string          `json:"kind" enum:"customer" doc:"The type of the caller."`
 	Key    identityKey     `json:"key" doc:"The calling key. For a member, the hidden key of the browser session, which GET /v1/me/keys does not list."`
 	Member *identityMember `json:"member" doc:"The person who is signed in to the dashboard; null for a key."`
-	Org    identityOrg     `json:"org"`
+	Org    identityOrg     `json:"org" doc:"The organisation of the caller."`
 	Scopes []string        `json:"scopes" doc:"The scopes of the calling key or of the member's role."`
 	Limits limitsBody      `json:"limits" doc:"The organisation's limits, resolved from its plan; -1 means unlimited."`
 }
 
 type identityMember struct {
 	_     struct{} `doc:"The person who is signed in."`
-	ID    string   `json:"id"`
-	Email string   `json:"email"`
-	Name  string   `json:"name"`
-	Role  string   `json:"role" enum:"owner,admin,developer,support"`
+	ID    string   `json:"id" doc:"The id of the member."`
+	Email string   `json:"email" doc:"The email address of the member."`
+	Name  string   `json:"name" doc:"The name of the member; may be empty."`
+	Role  string   `json:"role" enum:"owner,admin,developer,support" doc:"What the member may do."`
 }
 
 type identityKey struct {
 	_         struct{}   `doc:"The key in use."`
-	ID        string     `json:"id"`
-	Label     string     `json:"label"`
-	CreatedAt stamp.Time `json:"createdAt"`
+	ID        string     `json:"id" doc:"The id of the key."`
+	Label     string     `json:"label" doc:"The name of the key."`
+	CreatedAt stamp.Time `json:"createdAt" doc:"When the key was created."`
 	keys.KeyLimits
 }
 
 type identityOrg struct {
 	_            struct{} `doc:"The organisation."`
-	ID           string   `json:"id"`
-	Name         string   `json:"name"`
-	Plan         string   `json:"plan"`
-	ContactEmail string   `json:"contactEmail"`
-	Environment  string   `json:"environment" enum:"sandbox,live"`
+	ID           string   `json:"id" doc:"The id of the organisation."`
+	Name         string   `json:"name" doc:"The name of the organisation."`
+	Plan         string   `json:"plan" doc:"The plan, which sets the limits."`
+	ContactEmail string   `json:"contactEmail" doc:"The address for messages about the organisation."`
+	Environment  string   `json:"environment" enum:"sandbox,live" doc:"sandbox for development, live for the platforms themselves."`
 }
 
 type limitsBody struct {
-	_                      struct{} `doc:"The limits of the plan."`
-	CallsPerMinute         int      `json:"callsPerMinute"`
-	CallsPerMonth          int      `json:"callsPerMonth"`
-	AccountReadPerMinute   int      `json:"accountReadPerMinute"`
-	AccountWritePerMinute  int      `json:"accountWritePerMinute"`
-	ConnectAttemptsPerHour int      `json:"connectAttemptsPerHour"`
-	MaxAccounts            int      `json:"maxAccounts"`
-	MaxKeys                int      `json:"maxKeys"`
-	MaxStreamsPerAccount   int      `json:"maxStreamsPerAccount"`
-	EventRetentionDays     int      `json:"eventRetentionDays"`
-	DeliveryRetentionDays  int      `json:"deliveryRetentionDays"`
-	MaxRequestBytes        int      `json:"maxRequestBytes"`
-	MaxResponseBytes       int      `json:"maxResponseBytes"`
-	UploadMaxBytes         int      `json:"uploadMaxBytes"`
+	_                      struct{} `schema:"Limits" doc:"The limits of the plan."`
+	CallsPerMinute         int      `json:"callsPerMinute" doc:"Requests a minute of all keys together."`
+	CallsPerMonth          int      `json:"callsPerMonth" doc:"Requests a month of all keys together."`
+	AccountReadPerMinute   int      `json:"accountReadPerMinute" doc:"Reads a minute of one account."`
+	AccountWritePerMinute  int      `json:"accountWritePerMinute" doc:"Writes a minute of one account."`
+	ConnectAttemptsPerHour int      `json:"connectAttemptsPerHour" doc:"Connect attempts an hour."`
+	MaxAccounts            int      `json:"maxAccounts" doc:"Connected accounts."`
+	MaxKeys                int      `json:"maxKeys" doc:"API keys that are not revoked."`
+	MaxStreamsPerAccount   int      `json:"maxStreamsPerAccount" doc:"Concurrent event streams of one account."`
+	EventRetentionDays     int      `json:"eventRetentionDays" doc:"Days for which events are kept."`
+	DeliveryRetentionDays  int      `json:"deliveryRetentionDays" doc:"Days for which deliveries are kept."`
+	MaxRequestBytes        int      `json:"maxRequestBytes" doc:"The largest body of a request, in bytes."`
+	MaxResponseBytes       int      `json:"maxResponseBytes" doc:"The largest body of a response, in bytes."`
+	UploadMaxBytes         int      `json:"uploadMaxBytes" doc:"The largest file to upload, in bytes."`
 	ProxyCountries         []string `json:"proxyCountries" doc:"The egress regions that an account can have."`
-	Features               []string `json:"features"`
+	Features               []string `json:"features" doc:"What the plan includes."`
 }
 
 type patchMeInput struct {
 	Body struct {
 		ContactEmail *string `json:"contactEmail,omitempty" maxLength:"254" doc:"The address at which the service contacts the organisation."`
-		Name         *string `json:"name,omitempty" minLength:"1" maxLength:"120"`
+		Name         *string `json:"name,omitempty" minLength:"1" maxLength:"120" doc:"The name of the organisation."`
 	}
 }
 

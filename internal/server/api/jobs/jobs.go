@@ -78,8 +78,8 @@ type jobOutput struct {
 }
 
 type jobBody struct {
-	_   struct{}     `doc:"A job."`
-	Job contract.Job `json:"job"`
+	_   struct{}     `schema:"JobResponse" doc:"A job."`
+	Job contract.Job `json:"job" doc:"The job."`
 }
 
 type itemsInput struct {
@@ -95,7 +95,7 @@ type listInput struct {
 type listOutput struct{ Body jobsBody }
 
 type jobsBody struct {
-	_          struct{}       `doc:"Jobs of the organisation."`
+	_          struct{}       `schema:"JobPage" doc:"Jobs of the organisation."`
 	Jobs       []contract.Job `json:"jobs" doc:"Newest first."`
 	NextCursor *string        `json:"nextCursor" doc:"Null on the last page."`
 }

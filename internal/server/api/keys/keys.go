@@ -49,20 +49,20 @@ func ViewLimits(a *apikey.Allow) KeyLimits {
 type keysOutput struct{ Body keysBody }
 
 type keysBody struct {
-	_    struct{}   `doc:"The organisation's keys."`
-	Keys []keyEntry `json:"keys"`
+	_    struct{}   `schema:"KeyList" doc:"The organisation's keys."`
+	Keys []keyEntry `json:"keys" doc:"The keys, the oldest first."`
 }
 
 type keyEntry struct {
-	_          struct{}    `doc:"An API key, without its secret."`
-	ID         string      `json:"id"`
-	Label      string      `json:"label"`
+	_          struct{}    `schema:"Key" doc:"An API key, without its secret."`
+	ID         string      `json:"id" doc:"The id of the key."`
+	Label      string      `json:"label" doc:"The name of the key."`
 	Hint       string      `json:"hint" doc:"The first characters of the key, to recognise it."`
-	CreatedAt  stamp.Time  `json:"createdAt"`
-	ExpiresAt  *stamp.Time `json:"expiresAt,omitempty"`
-	RevokedAt  *stamp.Time `json:"revokedAt,omitempty"`
+	CreatedAt  stamp.Time  `json:"createdAt" doc:"When the key was created."`
+	ExpiresAt  *stamp.Time `json:"expiresAt,omitempty" doc:"When the key stops working; null if it does not expire."`
+	RevokedAt  *stamp.Time `json:"revokedAt,omitempty" doc:"When the key was revoked; null if it was not."`
 	LastUsedAt *stamp.Time `json:"lastUsedAt" doc:"Time of its last call, accurate to two minutes; null if it was never used."`
-	Scopes     []string    `json:"scopes"`
+	Scopes     []string    `json:"scopes" doc:"What the key may do."`
 	KeyLimits
 	ReplacedBy string `json:"replacedBy,omitempty" doc:"The key that replaced it in a rotation. Absent if none did."`
 	CreatedBy  string `json:"createdBy,omitempty" doc:"The person who created it, directly or with another key, as GET /v1/org/members lists them. Absent for a key of the operators."`
@@ -104,33 +104,33 @@ type rotateKeyInput struct {
 type rotateKeyOutput struct{ Body rotateBody }
 
 type rotateBody struct {
-	_         struct{}    `doc:"The key that replaces another one. Its secret is shown only once."`
+	_         struct{}    `schema:"RotatedKey" doc:"The key that replaces another one. Its secret is shown only once."`
 	Key       string      `json:"key" doc:"The key itself. It is shown only once; store it now." sensitive:"true"`
-	ID        string      `json:"id"`
-	Label     string      `json:"label"`
-	Scopes    []string    `json:"scopes"`
-	CreatedAt stamp.Time  `json:"createdAt"`
-	ExpiresAt *stamp.Time `json:"expiresAt,omitempty"`
+	ID        string      `json:"id" doc:"The id of the key."`
+	Label     string      `json:"label" doc:"The name of the key."`
+	Scopes    []string    `json:"scopes" doc:"What the key may do."`
+	CreatedAt stamp.Time  `json:"createdAt" doc:"When the key was created."`
+	ExpiresAt *stamp.Time `json:"expiresAt,omitempty" doc:"When the key stops working; absent if it does not expire."`
 	KeyLimits
-	Replaces previousKey `json:"replaces"`
+	Replaces previousKey `json:"replaces" doc:"The key that it replaces."`
 }
 
 type previousKey struct {
-	_      struct{}   `doc:"The key that was replaced."`
-	ID     string     `json:"id"`
+	_      struct{}   `schema:"ReplacedKey" doc:"The key that was replaced."`
+	ID     string     `json:"id" doc:"The id of the key."`
 	EndsAt stamp.Time `json:"endsAt" doc:"When it stops working."`
 }
 
 type mintOutput struct{ Body mintBody }
 
 type mintBody struct {
-	_         struct{}    `doc:"A new key. Its secret is shown only once."`
+	_         struct{}    `schema:"MintedKey" doc:"A new key. Its secret is shown only once."`
 	Key       string      `json:"key" doc:"The key itself. It is shown only once; store it now." sensitive:"true"`
-	ID        string      `json:"id"`
-	Label     string      `json:"label"`
-	Scopes    []string    `json:"scopes"`
-	CreatedAt stamp.Time  `json:"createdAt"`
-	ExpiresAt *stamp.Time `json:"expiresAt,omitempty"`
+	ID        string      `json:"id" doc:"The id of the key."`
+	Label     string      `json:"label" doc:"The name of the key."`
+	Scopes    []string    `json:"scopes" doc:"What the key may do."`
+	CreatedAt stamp.Time  `json:"createdAt" doc:"When the key was created."`
+	ExpiresAt *stamp.Time `json:"expiresAt,omitempty" doc:"When the key stops working; null if it does not expire."`
 	KeyLimits
 }
 
@@ -140,9 +140,9 @@ type keyInput struct {
 
 type revokeOutput struct {
 	Body struct {
-		_       struct{} `doc:"The result of revoking a key."`
-		ID      string   `json:"id"`
-		Revoked bool     `json:"revoked"`
+		_       struct{} `schema:"KeyRevoked" doc:"The result of revoking a key."`
+		ID      string   `json:"id" doc:"The id of the key."`
+		Revoked bool     `json:"revoked" doc:"True: the key no longer works."`
 	}
 }
 

@@ -38,6 +38,7 @@ type logsInput struct {
 }
 
 type logsBody struct {
+	_          struct{}  `schema:"LogPage" doc:"A page of logged requests."`
 	Logs       []logBody `json:"logs" doc:"Newest first."`
 	NextCursor *string   `json:"nextCursor" doc:"Null on the last page."`
 }
@@ -48,20 +49,21 @@ type logInput struct {
 
 type logOutput struct {
 	Body struct {
-		Log logBody `json:"log"`
+		_   struct{} `schema:"LogResponse" doc:"One logged request."`
+		Log logBody  `json:"log" doc:"The request."`
 	}
 }
 
 type logBody struct {
-	_            struct{}       `doc:"An API request."`
-	RequestID    string         `json:"requestId"`
+	_            struct{}       `schema:"Log" doc:"An API request."`
+	RequestID    string         `json:"requestId" doc:"The id of the request, which was in the header X-Request-Id."`
 	At           stamp.Time     `json:"at" doc:"When the request arrived."`
 	Method       string         `json:"method" doc:"The SDK method, for example messages.send, or the operation of the API, for example listAccounts."`
 	HTTP         string         `json:"http" doc:"The HTTP method."`
-	Status       int            `json:"status"`
+	Status       int            `json:"status" doc:"The HTTP status."`
 	DurationMS   float64        `json:"durationMs" doc:"Time from the arrival of the request to its response."`
 	UpstreamMS   *float64       `json:"upstreamMs" doc:"The part of it that the platform and the connection to it took; null if the platform was not called."`
-	KeyID        string         `json:"keyId"`
+	KeyID        string         `json:"keyId" doc:"The key that made the request; empty for the dashboard."`
 	Source       string         `json:"source" enum:"api,dashboard,cli" doc:"api: a program with a key. dashboard: a user of the dashboard. cli: our command line."`
 	AccountID    *string        `json:"accountId" doc:"Null if the request concerned none."`
 	Code         *string        `json:"code" doc:"The problem's code; null if there was none."`
@@ -75,11 +77,11 @@ type logBody struct {
 	BytesIn      int64          `json:"bytesIn" doc:"The size of the request body in bytes."`
 	BytesOut     int64          `json:"bytesOut" doc:"The size of the response body in bytes."`
 	Replayed     bool           `json:"replayed" doc:"Whether the response was that of an earlier request with the same Idempotency-Key."`
-	DryRun       bool           `json:"dryRun"`
+	DryRun       bool           `json:"dryRun" doc:"Whether the request only asked what would happen."`
 }
 
 type logEvent struct {
-	_         struct{} `doc:"An event that a request caused."`
+	_         struct{} `schema:"LogEvent" doc:"An event that a request caused."`
 	ID        string   `json:"id" doc:"The event's id."`
 	Event     string   `json:"event" doc:"The kind of the event, for example account.paused."`
 	AccountID *string  `json:"accountId" doc:"Null for an event of the organisation."`
@@ -100,20 +102,20 @@ type errorsInput struct {
 
 type errorsOutput struct {
 	Body struct {
-		_      struct{}    `doc:"Failed requests, grouped by error."`
+		_      struct{}    `schema:"ErrorGroupList" doc:"Failed requests, grouped by error."`
 		Errors []errorBody `json:"errors" doc:"Most frequent first."`
 	}
 }
 
 type errorBody struct {
-	_             struct{}   `doc:"Failed requests with the same error code and method."`
+	_             struct{}   `schema:"ErrorGroup" doc:"Failed requests with the same error code and method."`
 	Code          string     `json:"code" doc:"The problem's code."`
 	Reason        *string    `json:"reason" doc:"The limit that refused the requests, for example org_rpm; null if none did."`
 	Method        string     `json:"method" doc:"The SDK method or the operation."`
-	Status        int        `json:"status"`
-	Count         int64      `json:"count"`
+	Status        int        `json:"status" doc:"The HTTP status."`
+	Count         int64      `json:"count" doc:"The number of requests."`
 	FirstAt       stamp.Time `json:"firstAt" doc:"The time of the first request in the period."`
-	LastAt        stamp.Time `json:"lastAt"`
+	LastAt        stamp.Time `json:"lastAt" doc:"When the last of them was made."`
 	Accounts      int64      `json:"accounts" doc:"The number of affected accounts."`
 	LastRequestID string     `json:"lastRequestId" doc:"The newest request. GET /v1/logs/{requestId} has its details."`
 	Retryable     bool       `json:"retryable" doc:"Whether the newest problem was retryable."`

@@ -48,15 +48,17 @@ type uploadPartInput struct {
 }
 
 type uploadBody struct {
+	_      struct{}        `schema:"UploadResponse" doc:"The result of an upload."`
 	Result json.RawMessage `json:"result" doc:"The platform's result of the upload: the type Upload of GET /v1/sdk/methods."`
 }
 
 type uploadPartBody struct {
+	_    struct{} `schema:"UploadedPartResponse" doc:"One part of an upload."`
 	Part struct {
-		_      struct{} `doc:"An uploaded part."`
-		Number int      `json:"number"`
+		_      struct{} `schema:"UploadedPart" doc:"An uploaded part."`
+		Number int      `json:"number" doc:"The number of the part, from 1."`
 		ETag   string   `json:"etag" doc:"The platform's tag of the part, an argument of uploads.complete."`
-	} `json:"part"`
+	} `json:"part" doc:"The part."`
 }
 
 const tag = "Media"

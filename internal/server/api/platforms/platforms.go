@@ -16,10 +16,10 @@ type operations struct {
 }
 
 type platformBody struct {
-	_            struct{} `doc:"A creator platform."`
-	ID           string   `json:"id"`
-	Name         string   `json:"name"`
-	Environment  string   `json:"environment" enum:"sandbox,live"`
+	_            struct{} `schema:"Platform" doc:"A creator platform."`
+	ID           string   `json:"id" doc:"The id of the platform."`
+	Name         string   `json:"name" doc:"The name to show to people."`
+	Environment  string   `json:"environment" enum:"sandbox,live" doc:"The environment whose accounts are on it."`
 	SiteRequired bool     `json:"siteRequired" doc:"Whether each creator has a site of their own, which a connect must name in site."`
 	SiteExample  *string  `json:"siteExample" doc:"An example of such a site; null if siteRequired is false."`
 	HomeURL      *string  `json:"homeUrl" doc:"The platform's own page; null if there is none."`
@@ -34,7 +34,7 @@ type platformBody struct {
 
 type platformsOutput struct {
 	Body struct {
-		_         struct{}       `doc:"The creator platforms of an environment."`
+		_         struct{}       `schema:"PlatformList" doc:"The creator platforms of an environment."`
 		Platforms []platformBody `json:"platforms" doc:"The default platform first."`
 	}
 }

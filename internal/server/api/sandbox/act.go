@@ -34,16 +34,16 @@ type generatorInput struct {
 
 type generatorOutput struct {
 	Body struct {
-		_         struct{}   `doc:"A generator of sandbox events."`
-		Running   bool       `json:"running"`
-		PerSecond float64    `json:"perSecond"`
-		Until     stamp.Time `json:"until"`
+		_         struct{}   `schema:"SandboxGenerator" doc:"A generator of sandbox events."`
+		Running   bool       `json:"running" doc:"Whether events are being generated."`
+		PerSecond float64    `json:"perSecond" doc:"Events a second."`
+		Until     stamp.Time `json:"until" doc:"When it stops."`
 	}
 }
 
 type stoppedOutput struct {
 	Body struct {
-		_       struct{} `doc:"The result of stopping a generator."`
+		_       struct{} `schema:"SandboxGeneratorStopped" doc:"The result of stopping a generator."`
 		Stopped bool     `json:"stopped" doc:"Whether a generator was running."`
 	}
 }

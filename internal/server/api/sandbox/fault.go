@@ -25,15 +25,15 @@ type faultInput struct {
 
 type faultOutput struct {
 	Body struct {
-		_        struct{}    `doc:"A fault that was injected on the sandbox."`
-		Accepted bool        `json:"accepted"`
+		_        struct{}    `schema:"SandboxFault" doc:"A fault that was injected on the sandbox."`
+		Accepted bool        `json:"accepted" doc:"True: the fault is set."`
 		Until    *stamp.Time `json:"until" doc:"When the fault ends at the latest; null if it lasts until it was applied."`
 	}
 }
 
 type clearedOutput struct {
 	Body struct {
-		_       struct{} `doc:"The result of clearing faults on the sandbox."`
+		_       struct{} `schema:"SandboxFaultsCleared" doc:"The result of clearing faults on the sandbox."`
 		Cleared int      `json:"cleared" doc:"The number of faults that were active."`
 	}
 }

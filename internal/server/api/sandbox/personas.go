@@ -13,25 +13,25 @@ import (
 type personasOutput struct{ Body personasBody }
 
 type personasBody struct {
-	_        struct{}      `doc:"The sandbox logins and the codes that work."`
-	Personas []personaBody `json:"personas"`
+	_        struct{}      `schema:"PersonaList" doc:"The sandbox logins and the codes that work."`
+	Personas []personaBody `json:"personas" doc:"The personas."`
 	Codes    []codeBody    `json:"codes" doc:"Codes with an effect for every login."`
 	Password string        `json:"password" doc:"A password that works. Any password works except bad and an empty one."`
 	Domain   string        `json:"domain" doc:"A login is any address in this domain. The part before + or @ is the persona: ok+7@ is another creator that behaves like ok@."`
 }
 
 type personaBody struct {
-	_       struct{} `doc:"A sandbox login with a fixed behaviour."`
-	Persona string   `json:"persona"`
+	_       struct{} `schema:"Persona" doc:"A sandbox login with a fixed behaviour."`
+	Persona string   `json:"persona" doc:"The name of the persona, which starts the email address."`
 	Login   string   `json:"login" doc:"A login of the persona. Adding + and any text after the persona makes another creator."`
 	Group   string   `json:"group" enum:"works,asks,refuses,breaks,later" doc:"works: signs in. asks: requires a code or a selfie first. refuses: is refused. breaks: fails while signing in. later: fails after signing in."`
 	Effect  string   `json:"effect" doc:"What the persona does."`
 }
 
 type codeBody struct {
-	_      struct{} `doc:"A code and its effect on the sandbox."`
-	Code   string   `json:"code"`
-	Effect string   `json:"effect"`
+	_      struct{} `schema:"SandboxCode" doc:"A code and its effect on the sandbox."`
+	Code   string   `json:"code" doc:"The code to enter."`
+	Effect string   `json:"effect" doc:"What happens then."`
 }
 
 const sandboxDomain = "sandbox.test"

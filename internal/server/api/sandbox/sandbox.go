@@ -49,7 +49,8 @@ type accountInput struct {
 
 type accountOutput struct {
 	Body struct {
-		Account contract.Account `json:"account"`
+		_       struct{}         `schema:"SandboxAccountResponse" doc:"The account after the change."`
+		Account contract.Account `json:"account" doc:"The account."`
 	}
 }
 
@@ -67,19 +68,19 @@ type fireInput struct {
 }
 
 type fireData struct {
-	_      struct{} `doc:"The fields to set in an event that is fired on the sandbox."`
+	_      struct{} `schema:"SandboxEventData" doc:"The fields to set in an event that is fired on the sandbox."`
 	User   string   `json:"userId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The fan's id on the platform. Default: one of the creator's fans."`
 	Ref    string   `json:"refId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The id of the message, post, stream or link that the event is about."`
-	Text   string   `json:"text,omitempty" maxLength:"4000"`
+	Text   string   `json:"text,omitempty" maxLength:"4000" doc:"The text of the message or comment."`
 	Reason string   `json:"reason,omitempty" maxLength:"200" doc:"Why something failed."`
-	Cents  int64    `json:"amountCents,omitempty" minimum:"0" maximum:"10000000"`
-	Count  int      `json:"count,omitempty" minimum:"0" maximum:"10000"`
+	Cents  int64    `json:"amountCents,omitempty" minimum:"0" maximum:"10000000" doc:"The amount of the tip or purchase, in cents."`
+	Count  int      `json:"count,omitempty" minimum:"0" maximum:"10000" doc:"How many there are."`
 }
 
 type acceptedOutput struct {
 	Body struct {
-		_        struct{} `doc:"The confirmation that the sandbox accepted the request."`
-		Accepted bool     `json:"accepted"`
+		_        struct{} `schema:"SandboxAccepted" doc:"The confirmation that the sandbox accepted the request."`
+		Accepted bool     `json:"accepted" doc:"True: the events follow."`
 	}
 }
 
@@ -100,10 +101,10 @@ type sandboxSessionInput struct {
 type sandboxSessionOutput struct{ Body sandboxSessionBody }
 
 type sandboxSessionBody struct {
-	_         struct{}          `doc:"A browser session on the sandbox, to connect with cookies."`
+	_         struct{}          `schema:"SandboxSession" doc:"A browser session on the sandbox, to connect with cookies."`
 	Cookie    string            `json:"cookie" sensitive:"true" doc:"For POST /v1/connect/cookie, with userAgent and headers."`
-	UserAgent string            `json:"userAgent"`
-	Headers   map[string]string `json:"headers"`
+	UserAgent string            `json:"userAgent" doc:"The User-Agent of the browser."`
+	Headers   map[string]string `json:"headers" doc:"The headers that belong to the session."`
 	Curl      string            `json:"curl" sensitive:"true" doc:"For POST /v1/connect/curl: the same session as a command, as Chrome copies it."`
 }
 

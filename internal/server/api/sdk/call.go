@@ -59,8 +59,9 @@ type calls struct {
 type argsBody map[string]any
 
 type resultBody struct {
-	Result any  `json:"result" doc:"The result of the method; null in a dry run."`
-	DryRun bool `json:"dryRun,omitempty" doc:"True if nothing was sent."`
+	_      struct{} `schema:"MethodResult" doc:"The result of a call."`
+	Result any      `json:"result" doc:"The result of the method; null in a dry run."`
+	DryRun bool     `json:"dryRun,omitempty" doc:"True if nothing was sent."`
 }
 
 const (

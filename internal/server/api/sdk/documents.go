@@ -73,7 +73,9 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (endpoint.Pa
 	}
 	p := endpoint.Part{Paths: map[string]json.RawMessage{}, Schemas: schemas, Responses: responses}
 	for _, t := range typesOf(c, methods) {
-		p.Schemas[sdkPrefix+t.Name] = moved(t.Schema)
+		if p.Schemas[sdkPrefix+t.Name], err = described(moved(t.Schema), t.Name); err != nil {
+			return endpoint.Part{}, err
+		}
 	}
 	dry, err := json.Marshal(drySchema)
 	if err != nil {
@@ -85,9 +87,14 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (endpoint.Pa
 		answers[strings.TrimPrefix(name, "Problem.")] = object{"$ref": "#/components/responses/" + name}
 	}
 	for _, m := range methods {
-		item := object{"post": postOperation(m, answers)}
+		item := object{}
+		if item["post"], err = postOperation(m, answers); err != nil {
+			return endpoint.Part{}, err
+		}
 		if m.Access == catalog.Read {
-			item["get"] = getOperation(m, answers)
+			if item["get"], err = getOperation(m, answers); err != nil {
+				return endpoint.Part{}, err
+			}
 		}
 		if p.Paths["/v1/accounts/{id}/"+m.Resource+"/"+m.Name], err = json.Marshal(item); err != nil {
 			return endpoint.Part{}, fmt.Errorf("describe %s: %w", m.ID(), err)
@@ -100,7 +107,9 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (endpoint.Pa
 	}
 	for _, m := range methods {
 		if page, ok := pageOf(m); ok {
-			p.Schemas[page] = moved(m.ResultSchema())
+			if p.Schemas[page], err = described(moved(m.ResultSchema()), page); err != nil {
+				return endpoint.Part{}, err
+			}
 		}
 	}
 	if p.Parameters, err = encoded(sdkParameters); err != nil {
@@ -113,15 +122,19 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (endpoint.Pa
 	return p, err
 }
 
-func describeEvents(c *catalog.Catalog) []endpoint.Event {
+func describeEvents(c *catalog.Catalog) ([]endpoint.Event, error) {
 	var list []endpoint.Event
 	for _, k := range c.Events() {
+		data, err := described(moved(k.Schema()), k.Kind)
+		if err != nil {
+			return nil, err
+		}
 		list = append(list, endpoint.Event{
 			Kind: k.Kind, Summary: k.Summary, Class: string(k.Class), Source: "platform", Scope: contract.PerAccount,
-			Data: moved(k.Schema()),
+			Data: withDoc(data, memberDocs["data"]),
 		})
 	}
-	return list
+	return list, nil
 }
 
 func encoded(values map[string]any) (map[string]json.RawMessage, error) {
@@ -163,8 +176,8 @@ var sdkHeaders = map[string]any{
 const dryName = sdkPrefix + "Dry"
 
 var drySchema = object{
-	"type": "object", "required": []string{"result", "dryRun"}, "additionalProperties": false,
-	"properties": object{"result": object{"type": "null"}, "dryRun": object{"type": "boolean", "const": true, "description": "Nothing was sent."}},
+	"type": "object", "required": []string{"result", "dryRun"}, "description": "The response to a dry run.",
+	"properties": object{"result": object{"type": "null", "description": "Nothing was done, so there is no result."}, "dryRun": object{"type": "boolean", "const": true, "description": "Nothing was sent."}},
 }
 
 // pageOf returns the name of the component that describes a method's page.
@@ -178,10 +191,15 @@ func parameter(name string) object {
 }
 
 // operation returns what the GET and POST operations of a method share.
-func operation(m *catalog.Method, id string, answers object) object {
-	var result any = moved(m.ResultSchema())
+func operation(m *catalog.Method, id string, answers object) (object, error) {
+	var result any
+	described, err := described(moved(m.ResultSchema()), m.ID(), "result")
+	if err != nil {
+		return nil, err
+	}
+	result = withDoc(described, memberDocs["result"])
 	if page, ok := pageOf(m); ok {
-		result = object{"$ref": "#/components/schemas/" + page}
+		result = object{"$ref": "#/components/schemas/" + page, "description": memberDocs["result"]}
 	}
 	responses := maps.Clone(answers)
 	responses["200"] = object{
@@ -204,7 +222,7 @@ func operation(m *catalog.Method, id string, answers object) object {
 	if m.Deprecated != "" {
 		op["deprecated"] = true
 	}
-	return op
+	return op, nil
 }
 
 // sdkExtension returns facts about a method for code generators that OpenAPI cannot express. Defaults are omitted.
@@ -246,8 +264,19 @@ func notes(m *catalog.Method) string {
 	return strings.Join(lines, " ")
 }
 
-func postOperation(m *catalog.Method, answers object) object {
-	op := operation(m, m.ID(), answers)
+func postOperation(m *catalog.Method, answers object) (object, error) {
+	op, err := operation(m, m.ID(), answers)
+	if err != nil {
+		return nil, err
+	}
+	named, err := described(m.ArgsSchema(), m.ID())
+	if err != nil {
+		return nil, err
+	}
+	positional, err := positionalSchema(m)
+	if err != nil {
+		return nil, err
+	}
 	parameters := []object{parameter("account"), parameter("dryRun"), parameter("prefer")}
 	if m.Access == catalog.Write {
 		parameters = append(parameters, parameter("idempotencyKey"))
@@ -256,40 +285,64 @@ func postOperation(m *catalog.Method, answers object) object {
 	op["requestBody"] = object{
 		"required": len(m.Required()) > 0,
 		"content": object{"application/json": object{
-			"schema": object{"oneOf": []any{m.ArgsSchema(), positionalSchema(m)}}, "example": m.Example,
+			"schema": object{"oneOf": []any{named, positional}}, "example": m.Example,
 		}},
 	}
-	return op
+	return op, nil
 }
 
 // positionalSchema describes the form {"args": [...]}. The last item may be an object with further named arguments;
 // null stands for an omitted argument.
-func positionalSchema(m *catalog.Method) object {
+func positionalSchema(m *catalog.Method) (object, error) {
 	var items []any
 	for _, name := range m.Positional() {
 		others := []string{"object", "null"}
 		if slices.Contains(m.Required(), name) {
 			others = others[:1]
 		}
-		items = append(items, object{"title": name, "anyOf": []any{m.ArgSchema(name), object{"type": others}}})
+		value, err := argument(m, name)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, object{"title": name, "anyOf": []any{value, object{"type": others}}})
 	}
-	list := object{"type": "array", "maxItems": len(items) + 1}
+	list := object{
+		"type": "array", "maxItems": len(items) + 1, "description": memberDocs["args"],
+		"items": object{"type": "object", "description": "Further arguments, by name."},
+	}
 	if len(items) > 0 {
 		list["prefixItems"] = items
 	}
-	return object{"type": "object", "required": []string{"args"}, "properties": object{"args": list}, "additionalProperties": false}
+	return object{"type": "object", "required": []string{"args"}, "properties": object{"args": list}, "additionalProperties": false}, nil
 }
 
-func getOperation(m *catalog.Method, answers object) object {
-	op := operation(m, m.ID()+".get", answers)
+// argument describes an argument of a method.
+func argument(m *catalog.Method, name string) (json.RawMessage, error) {
+	schema, err := described(m.ArgSchema(name), m.ID(), name)
+	return withDoc(schema, memberDoc([]string{m.ID()}, name)), err
+}
+
+func getOperation(m *catalog.Method, answers object) (object, error) {
+	op, err := operation(m, m.ID()+".get", answers)
+	if err != nil {
+		return nil, err
+	}
 	parameters := []object{parameter("account"), parameter("dryRun"), parameter("prefer")}
 	for _, name := range m.Positional() {
+		schema, err := argument(m, name)
+		if err != nil {
+			return nil, err
+		}
+		var doc struct{ Description string }
+		if err := json.Unmarshal(schema, &doc); err != nil {
+			return nil, fmt.Errorf("read the schema of %s of %s: %w", name, m.ID(), err)
+		}
 		parameters = append(parameters, object{
-			"name": name, "in": "query", "required": slices.Contains(m.Required(), name), "schema": m.ArgSchema(name),
+			"name": name, "in": "query", "required": slices.Contains(m.Required(), name), "description": doc.Description, "schema": m.ArgSchema(name),
 		})
 	}
 	op["parameters"] = parameters
-	return op
+	return op, nil
 }
 
 // moved makes the references of a schema point to the components of a document.
@@ -299,11 +352,12 @@ func moved(schema json.RawMessage) json.RawMessage {
 
 // tool is a method in the format of the Model Context Protocol.
 type tool struct {
-	Name        string          `json:"name"`
-	Title       string          `json:"title"`
-	Description string          `json:"description"`
-	InputSchema object          `json:"inputSchema"`
-	Annotations map[string]bool `json:"annotations"`
+	_           struct{}        `schema:"MethodTool" doc:"A method in the format of the Model Context Protocol."`
+	Name        string          `json:"name" doc:"The name of the tool."`
+	Title       string          `json:"title" doc:"The name of the method."`
+	Description string          `json:"description" doc:"What the tool does."`
+	InputSchema object          `json:"inputSchema" doc:"The JSON Schema of the arguments."`
+	Annotations map[string]bool `json:"annotations" doc:"Hints about the effect of the tool."`
 }
 
 // tools describes methods for language models. Each tool has the account as its first argument.

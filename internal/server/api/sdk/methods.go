@@ -45,23 +45,23 @@ type sdkOutput struct {
 
 // sdkBody is the catalogue in the full format.
 type sdkBody struct {
-	_         struct{}                   `doc:"All SDK methods."`
+	_         struct{}                   `schema:"MethodCatalog" doc:"All SDK methods."`
 	Version   string                     `json:"version" doc:"The catalogue's version."`
 	Hash      string                     `json:"hash" doc:"Changes with any change of the catalogue."`
 	Resources map[string][]string        `json:"resources" doc:"The names of the methods, by resource."`
-	Methods   []sdkMethod                `json:"methods"`
+	Methods   []sdkMethod                `json:"methods" doc:"The methods."`
 	Types     map[string]json.RawMessage `json:"types" doc:"JSON Schema of the types that results refer to."`
 }
 
 // sdkMethod is one method in the full format.
 type sdkMethod struct {
-	_           struct{}        `doc:"An SDK method."`
-	Resource    string          `json:"resource"`
-	Method      string          `json:"method"`
-	Access      string          `json:"access" enum:"read,write"`
+	_           struct{}        `schema:"MethodInfo" doc:"An SDK method."`
+	Resource    string          `json:"resource" doc:"The resource, such as messages."`
+	Method      string          `json:"method" doc:"The name, such as send."`
+	Access      string          `json:"access" enum:"read,write" doc:"Whether it reads or changes something."`
 	HTTP        []string        `json:"http" doc:"The HTTP methods with which it can be called."`
 	Positional  []string        `json:"positional" doc:"The arguments in the order of the positional form."`
-	Description string          `json:"description"`
+	Description string          `json:"description" doc:"What it does."`
 	Args        json.RawMessage `json:"args" doc:"JSON Schema 2020-12 of the arguments."`
 	Result      json.RawMessage `json:"result" doc:"JSON Schema 2020-12 of the result."`
 	Example     json.RawMessage `json:"example" doc:"Arguments that work on the sandbox."`
@@ -69,43 +69,47 @@ type sdkMethod struct {
 	Destructive bool            `json:"destructive" doc:"Whether it deletes something or cannot be undone."`
 	Async       bool            `json:"async" doc:"Asynchronous: the result arrives as an event."`
 	Sensitive   bool            `json:"sensitive" doc:"Whether it touches money or legal data."`
-	Paginated   bool            `json:"paginated"`
+	Paginated   bool            `json:"paginated" doc:"Whether the result is a page of a list."`
 	Credentials []string        `json:"credentials" doc:"What an account must be signed in with: session, token, oauth. It is one of Account.credentials."`
 	Emits       []string        `json:"emits" doc:"The events that it normally causes."`
 	Cost        int             `json:"cost" doc:"The number of calls that it counts as."`
-	TimeoutMs   int64           `json:"timeoutMs"`
-	Since       string          `json:"since"`
+	TimeoutMs   int64           `json:"timeoutMs" doc:"After how many milliseconds a call ends without a result."`
+	Since       string          `json:"since" doc:"The version of the catalogue that added it."`
 	Deprecated  *string         `json:"deprecated" doc:"The version that will remove it; null if it is not deprecated."`
 }
 
 // sdkCompact, sdkTools and sdkOpenAPI are the other formats, for the OpenAPI document.
 type sdkCompact struct {
+	_         struct{}            `schema:"CompactMethodCatalog" doc:"The methods of a platform without their types."`
 	Version   string              `json:"version" doc:"The catalogue's version."`
 	Hash      string              `json:"hash" doc:"Changes with any change of the catalogue."`
 	Resources map[string][]string `json:"resources" doc:"The names of the methods, by resource."`
-	Methods   []sdkName           `json:"methods"`
+	Methods   []sdkName           `json:"methods" doc:"The methods."`
 }
 
 type sdkName struct {
-	Resource    string   `json:"resource"`
-	Method      string   `json:"method"`
-	Access      string   `json:"access" enum:"read,write"`
+	_           struct{} `schema:"CompactMethodInfo" doc:"A method without its types."`
+	Resource    string   `json:"resource" doc:"The resource, such as messages."`
+	Method      string   `json:"method" doc:"The name, such as send."`
+	Access      string   `json:"access" enum:"read,write" doc:"Whether it reads or changes something."`
 	HTTP        []string `json:"http" doc:"The HTTP methods with which it can be called."`
 	Positional  []string `json:"positional" doc:"The arguments in the order of the positional form."`
-	Description string   `json:"description"`
+	Description string   `json:"description" doc:"What it does."`
 }
 
 type sdkTools struct {
-	Tools []tool `json:"tools"`
+	_     struct{} `schema:"MethodsAsTools" doc:"The methods of a platform as tools of the Model Context Protocol."`
+	Tools []tool   `json:"tools" doc:"The tools."`
 }
 
 type sdkOpenAPI struct {
+	_          struct{}       `schema:"MethodsAsOpenAPI" doc:"The methods of a platform as an OpenAPI document."`
 	OpenAPI    string         `json:"openapi" doc:"3.1.0"`
-	Info       map[string]any `json:"info"`
-	Servers    []any          `json:"servers"`
-	Tags       []any          `json:"tags"`
-	Paths      map[string]any `json:"paths"`
-	Components map[string]any `json:"components"`
+	Info       map[string]any `json:"info" doc:"The title and version of the document."`
+	Servers    []any          `json:"servers" doc:"The address of the service."`
+	Tags       []any          `json:"tags" doc:"The resources."`
+	Paths      map[string]any `json:"paths" doc:"The methods."`
+	Components map[string]any `json:"components" doc:"What the methods share."`
 	SDK        map[string]any `json:"x-sdk" doc:"The catalogue's version and hash."`
 }
 
@@ -120,7 +124,10 @@ func (c *calls) listRoutes(t *endpoint.Table) {
 	t.Describe(func() (endpoint.Part, error) {
 		shown := c.Platforms.Documented().Catalog
 		p, err := describeMethods(shown, shown.Methods())
-		p.Events = describeEvents(shown)
+		if err != nil {
+			return endpoint.Part{}, err
+		}
+		p.Events, err = describeEvents(shown)
 		return p, err
 	})
 }

@@ -22,7 +22,7 @@ type status struct {
 type statusOutput struct{ Body statusBody }
 
 type statusBody struct {
-	_       struct{}     `doc:"The status of the service."`
+	_       struct{}     `schema:"ServiceStatus" doc:"The status of the service."`
 	Status  string       `json:"status" enum:"normal,degraded,down" doc:"down if no region works."`
 	Message string       `json:"message" doc:"The status as a sentence."`
 	Regions []regionBody `json:"regions" doc:"The egress regions, as this server sees them."`
@@ -30,16 +30,16 @@ type statusBody struct {
 }
 
 type regionBody struct {
-	_         struct{} `doc:"A region from which traffic leaves."`
-	Region    string   `json:"region"`
-	OK        bool     `json:"ok"`
+	_         struct{} `schema:"Region" doc:"A region from which traffic leaves."`
+	Region    string   `json:"region" doc:"The region."`
+	OK        bool     `json:"ok" doc:"Whether its proxy works."`
 	LatencyMS *float64 `json:"latencyMs" doc:"The time that the last connection through the region took to open, in milliseconds; null if unknown."`
 }
 
 type bannerBody struct {
-	_     struct{} `doc:"A message from the operators of the service to all customers."`
-	Text  string   `json:"text"`
-	Level string   `json:"level" enum:"info,warning,critical"`
+	_     struct{} `schema:"Banner" doc:"A message from the operators of the service to all customers."`
+	Text  string   `json:"text" doc:"What to show."`
+	Level string   `json:"level" enum:"info,warning,critical" doc:"How serious it is."`
 	URL   *string  `json:"url" doc:"The address of more information; null if there is none."`
 }
 

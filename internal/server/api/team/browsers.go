@@ -14,26 +14,26 @@ import (
 
 type browsersOutput struct {
 	Body struct {
-		_        struct{}      `doc:"The browsers that are signed in."`
+		_        struct{}      `schema:"BrowserSessionList" doc:"The browsers that are signed in."`
 		Sessions []browserBody `json:"sessions" doc:"Newest first."`
 	}
 }
 
 type browserBody struct {
-	_          struct{}      `doc:"A browser that is signed in to the dashboard."`
-	ID         string        `json:"id"`
-	Person     browserPerson `json:"person"`
-	CreatedAt  stamp.Time    `json:"createdAt"`
+	_          struct{}      `schema:"BrowserSession" doc:"A browser that is signed in to the dashboard."`
+	ID         string        `json:"id" doc:"The id of the session."`
+	Person     browserPerson `json:"person" doc:"Who is signed in."`
+	CreatedAt  stamp.Time    `json:"createdAt" doc:"When the person signed in."`
 	LastSeenAt stamp.Time    `json:"lastSeenAt" doc:"Accurate to the minute."`
 	ExpiresAt  stamp.Time    `json:"expiresAt" doc:"When the session ends if it is not used again."`
-	UserAgent  string        `json:"userAgent"`
+	UserAgent  string        `json:"userAgent" doc:"The User-Agent of the browser."`
 	Current    bool          `json:"current" doc:"True for the browser that makes this call."`
 }
 
 type browserPerson struct {
 	_     struct{} `doc:"The person who is signed in."`
 	ID    string   `json:"id" doc:"operator for an operator of the service to whom an owner has granted access."`
-	Email string   `json:"email"`
+	Email string   `json:"email" doc:"The email address of the person."`
 }
 
 type browserInput struct {
@@ -42,9 +42,9 @@ type browserInput struct {
 
 type endedOutput struct {
 	Body struct {
-		_     struct{} `doc:"The result of signing a browser out."`
-		ID    string   `json:"id"`
-		Ended bool     `json:"ended"`
+		_     struct{} `schema:"BrowserSessionEnded" doc:"The result of signing a browser out."`
+		ID    string   `json:"id" doc:"The id of the session."`
+		Ended bool     `json:"ended" doc:"True: the browser is signed out."`
 	}
 }
 

@@ -14,30 +14,30 @@ import (
 )
 
 type supportBody struct {
-	_           struct{}    `doc:"An operator's request for access to the organisation or, once it is granted, the access."`
-	ID          string      `json:"id"`
+	_           struct{}    `schema:"SupportAccess" doc:"An operator's request for access to the organisation or, once it is granted, the access."`
+	ID          string      `json:"id" doc:"The id of the request or grant."`
 	State       string      `json:"state" enum:"requested,granted,ended,expired" doc:"ended: declined, revoked, or replaced by another request of the operator."`
 	Operator    string      `json:"operator" doc:"The operator of the service who asks, by email address."`
 	Reason      string      `json:"reason" doc:"The operator's reason."`
-	RequestedAt stamp.Time  `json:"requestedAt"`
-	GrantedAt   *stamp.Time `json:"grantedAt"`
+	RequestedAt stamp.Time  `json:"requestedAt" doc:"When access was requested or granted."`
+	GrantedAt   *stamp.Time `json:"grantedAt" doc:"When an owner granted it; null if it was not granted."`
 	GrantedBy   *string     `json:"grantedBy" doc:"The email address of the owner who granted it."`
 	ExpiresAt   stamp.Time  `json:"expiresAt" doc:"When the request expires or, once it is granted, the access."`
-	EndedAt     *stamp.Time `json:"endedAt"`
+	EndedAt     *stamp.Time `json:"endedAt" doc:"When it was revoked; null if it was not."`
 	EndedBy     *string     `json:"endedBy" doc:"Who declined, revoked or replaced it."`
 }
 
 type listSupportOutput struct {
 	Body struct {
-		_             struct{}      `doc:"Requests of operators for access."`
+		_             struct{}      `schema:"SupportAccessList" doc:"Requests of operators for access."`
 		SupportAccess []supportBody `json:"supportAccess" doc:"Those of the last 90 days, newest first."`
 	}
 }
 
 type supportOutput struct {
 	Body struct {
-		_             struct{}    `doc:"A request of an operator for access."`
-		SupportAccess supportBody `json:"supportAccess"`
+		_             struct{}    `schema:"SupportAccessResponse" doc:"A request of an operator for access."`
+		SupportAccess supportBody `json:"supportAccess" doc:"The access."`
 	}
 }
 

@@ -22,7 +22,7 @@ type operations struct {
 }
 
 type teamBody struct {
-	_           struct{}         `doc:"The members of the organisation."`
+	_           struct{}         `schema:"Team" doc:"The members of the organisation."`
 	Members     []memberBody     `json:"members" doc:"In the order in which they joined."`
 	Invitations []invitationBody `json:"invitations" doc:"Invitations that can still be accepted."`
 }
@@ -30,37 +30,37 @@ type teamBody struct {
 type teamOutput struct{ Body teamBody }
 
 type memberBody struct {
-	_          struct{}    `doc:"A member of the organisation."`
-	ID         string      `json:"id"`
-	Email      string      `json:"email"`
-	Name       string      `json:"name"`
-	Role       string      `json:"role" enum:"owner,admin,developer,support"`
-	JoinedAt   stamp.Time  `json:"joinedAt"`
+	_          struct{}    `schema:"Member" doc:"A member of the organisation."`
+	ID         string      `json:"id" doc:"The id of the member."`
+	Email      string      `json:"email" doc:"The email address of the member."`
+	Name       string      `json:"name" doc:"The name of the member; may be empty."`
+	Role       string      `json:"role" enum:"owner,admin,developer,support" doc:"What the member may do."`
+	JoinedAt   stamp.Time  `json:"joinedAt" doc:"When the member joined."`
 	LastSeenAt *stamp.Time `json:"lastSeenAt" doc:"Accurate to the minute; null before the first visit."`
 	You        bool        `json:"you" doc:"True for the member who makes this call."`
 }
 
 type invitationBody struct {
-	_         struct{}   `doc:"An open invitation to the organisation."`
-	ID        string     `json:"id"`
-	Email     string     `json:"email"`
-	Role      string     `json:"role" enum:"owner,admin,developer,support"`
-	CreatedAt stamp.Time `json:"createdAt"`
-	ExpiresAt stamp.Time `json:"expiresAt"`
+	_         struct{}   `schema:"Invitation" doc:"An open invitation to the organisation."`
+	ID        string     `json:"id" doc:"The id of the invitation."`
+	Email     string     `json:"email" doc:"The email address of the invited person."`
+	Role      string     `json:"role" enum:"owner,admin,developer,support" doc:"What the person may do after joining."`
+	CreatedAt stamp.Time `json:"createdAt" doc:"When the invitation was made."`
+	ExpiresAt stamp.Time `json:"expiresAt" doc:"When the invitation stops working."`
 	InvitedBy string     `json:"invitedBy" doc:"The email address of a member, or the label of a key."`
 }
 
 type inviteInput struct {
 	Body struct {
 		Email string `json:"email" minLength:"3" maxLength:"254" doc:"The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept."`
-		Role  string `json:"role" enum:"owner,admin,developer,support"`
+		Role  string `json:"role" enum:"owner,admin,developer,support" doc:"What the person may do after joining."`
 	}
 }
 
 type inviteOutput struct {
 	Body struct {
-		_          struct{}       `doc:"The result of inviting a member."`
-		Invitation invitationBody `json:"invitation"`
+		_          struct{}       `schema:"InvitationSent" doc:"The result of inviting a member."`
+		Invitation invitationBody `json:"invitation" doc:"The invitation."`
 		URL        string         `json:"url" doc:"The link to send. It is shown only once, works once, and only for the invited address." sensitive:"true"`
 	}
 }
@@ -71,22 +71,23 @@ type invitationInput struct {
 
 type withdrawnOutput struct {
 	Body struct {
-		_         struct{} `doc:"The result of withdrawing an invitation."`
-		ID        string   `json:"id"`
-		Withdrawn bool     `json:"withdrawn"`
+		_         struct{} `schema:"InvitationWithdrawn" doc:"The result of withdrawing an invitation."`
+		ID        string   `json:"id" doc:"The id of the invitation."`
+		Withdrawn bool     `json:"withdrawn" doc:"True: the invitation no longer works."`
 	}
 }
 
 type roleInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The member's id, from GET /v1/org/members."`
 	Body struct {
-		Role string `json:"role" enum:"owner,admin,developer,support"`
+		Role string `json:"role" enum:"owner,admin,developer,support" doc:"What the member may do from now on."`
 	}
 }
 
 type memberOutput struct {
 	Body struct {
-		Member memberBody `json:"member"`
+		_      struct{}   `schema:"MemberResponse" doc:"One member."`
+		Member memberBody `json:"member" doc:"The member."`
 	}
 }
 
@@ -96,22 +97,22 @@ type memberInput struct {
 
 type removedOutput struct {
 	Body struct {
-		_       struct{}  `doc:"The result of removing a member."`
-		ID      string    `json:"id"`
-		Removed bool      `json:"removed"`
+		_       struct{}  `schema:"MemberRemoved" doc:"The result of removing a member."`
+		ID      string    `json:"id" doc:"The id of the member."`
+		Removed bool      `json:"removed" doc:"True: the member no longer belongs to the organisation."`
 		Keys    []leftKey `json:"keys" doc:"Keys that the member created, directly or with other keys, and that still work."`
 	}
 }
 
 type leftKey struct {
-	_     struct{} `doc:"A key that a member created."`
-	ID    string   `json:"id"`
-	Label string   `json:"label"`
+	_     struct{} `schema:"MemberKey" doc:"A key that a member created."`
+	ID    string   `json:"id" doc:"The id of the key."`
+	Label string   `json:"label" doc:"The name of the key."`
 }
 
 type revokedKeysOutput struct {
 	Body struct {
-		_       struct{}  `doc:"The result of revoking the keys of a member."`
+		_       struct{}  `schema:"MemberKeysRevoked" doc:"The result of revoking the keys of a member."`
 		ID      string    `json:"id" doc:"The member's id."`
 		Revoked []leftKey `json:"revoked" doc:"The keys that were revoked."`
 	}

@@ -28,7 +28,7 @@ type seriesInput struct {
 type seriesOutput struct{ Body seriesBody }
 
 type seriesBody struct {
-	_        struct{}     `doc:"Calls and events over time."`
+	_        struct{}     `schema:"UsageSeries" doc:"Calls and events over time."`
 	Since    stamp.Time   `json:"since" doc:"The start of the first point."`
 	Until    stamp.Time   `json:"until" doc:"The end of the last point."`
 	By       string       `json:"by" enum:"minute,hour,day" doc:"The length of a point."`
@@ -49,7 +49,7 @@ type usagePoint struct {
 type UsageFigures struct {
 	_              struct{} `doc:"The usage figures of a period."`
 	Calls          int64    `json:"calls" doc:"All calls: the sum of succeeded, limited, clientErrors and failed."`
-	Succeeded      int64    `json:"succeeded"`
+	Succeeded      int64    `json:"succeeded" doc:"Calls that ended with success."`
 	Limited        int64    `json:"limited" doc:"Calls refused by a limit. They do not count towards any limit."`
 	ClientErrors   int64    `json:"clientErrors" doc:"Calls with another 4xx response."`
 	Failed         int64    `json:"failed" doc:"Calls with a 5xx response."`

@@ -49,13 +49,13 @@ type usageInput struct {
 type usageOutput struct{ Body usageBody }
 
 type usageBody struct {
-	_          struct{}       `doc:"The limits and their usage."`
-	RateLimits rateLimitsBody `json:"rateLimits"`
-	Usage      periodBody     `json:"usage"`
+	_          struct{}       `schema:"Usage" doc:"The limits and their usage."`
+	RateLimits rateLimitsBody `json:"rateLimits" doc:"What is left of every limit."`
+	Usage      periodBody     `json:"usage" doc:"What was used in the period."`
 }
 
 type rateLimitsBody struct {
-	_               struct{}            `doc:"The remaining rate limits."`
+	_               struct{}            `schema:"RateLimits" doc:"The remaining rate limits."`
 	Org             windowBody          `json:"org" doc:"The organisation's calls per minute."`
 	OrgMonth        windowBody          `json:"orgMonth" doc:"The organisation's calls in this calendar month (UTC)."`
 	ConnectAttempts windowBody          `json:"connectAttempts" doc:"Connect attempts per hour."`
@@ -64,30 +64,30 @@ type rateLimitsBody struct {
 }
 
 type accountWindowsBody struct {
-	_     struct{}   `doc:"The remaining limits of an account."`
+	_     struct{}   `schema:"AccountWindows" doc:"The remaining limits of an account."`
 	Read  windowBody `json:"read" doc:"Read calls per minute."`
 	Write windowBody `json:"write" doc:"Write calls per minute."`
 }
 
 type windowBody struct {
-	_         struct{} `doc:"What is left of a limit."`
+	_         struct{} `schema:"UsageWindow" doc:"What is left of a limit."`
 	Limit     int      `json:"limit" doc:"-1 means unlimited."`
-	Remaining int      `json:"remaining"`
+	Remaining int      `json:"remaining" doc:"What is left until the window ends."`
 	Reset     int64    `json:"reset" doc:"When the full limit is available again, in Unix seconds."`
 }
 
 type accountDefaultsBody struct {
-	_              struct{} `doc:"The limits of an account that has none of its own."`
-	ReadPerMinute  int      `json:"readPerMinute"`
-	WritePerMinute int      `json:"writePerMinute"`
+	_              struct{} `schema:"AccountRateDefaults" doc:"The limits of an account that has none of its own."`
+	ReadPerMinute  int      `json:"readPerMinute" doc:"Reads a minute of an account."`
+	WritePerMinute int      `json:"writePerMinute" doc:"Writes a minute of an account."`
 	Reset          int64    `json:"reset" doc:"When the full limits of every account are available again at the latest, in Unix seconds."`
 }
 
 type periodBody struct {
-	_           struct{}         `doc:"The usage of this month."`
-	PeriodStart stamp.Time       `json:"periodStart"`
-	PeriodEnd   stamp.Time       `json:"periodEnd"`
-	Calls       callsBody        `json:"calls"`
+	_           struct{}         `schema:"UsagePeriod" doc:"The usage of this month."`
+	PeriodStart stamp.Time       `json:"periodStart" doc:"The start of the month."`
+	PeriodEnd   stamp.Time       `json:"periodEnd" doc:"The end of the month."`
+	Calls       callsBody        `json:"calls" doc:"The calls of the month."`
 	ByResource  map[string]int64 `json:"byResource" doc:"SDK calls by resource."`
 	Accounts    heldBody         `json:"accounts" doc:"Accounts that are currently connected."`
 	Connect     attemptsBody     `json:"connect" doc:"Connect attempts, without automatic sign-ins."`
@@ -96,7 +96,7 @@ type periodBody struct {
 }
 
 type eventsBody struct {
-	_              struct{} `doc:"The number of events."`
+	_              struct{} `schema:"EventUsage" doc:"The number of events."`
 	Received       int64    `json:"received" doc:"Stored events of accounts and of the organisation."`
 	Streamed       int64    `json:"streamed" doc:"Events sent to streams and pulls. An event that two readers got counts twice."`
 	Delivered      int64    `json:"delivered" doc:"Deliveries that receivers accepted."`
@@ -104,25 +104,25 @@ type eventsBody struct {
 }
 
 type heldBody struct {
-	_         struct{}       `doc:"The number of accounts and its limit."`
-	Connected int            `json:"connected"`
+	_         struct{}       `schema:"AccountUsage" doc:"The number of accounts and its limit."`
+	Connected int            `json:"connected" doc:"The accounts that are connected."`
 	Limit     int            `json:"limit" doc:"-1 means unlimited."`
 	ByState   map[string]int `json:"byState" doc:"The number of accounts in each state. States without accounts are omitted."`
 }
 
 type attemptsBody struct {
-	_         struct{} `doc:"The number of connect attempts."`
-	Started   int64    `json:"started"`
-	Succeeded int64    `json:"succeeded"`
-	Failed    int64    `json:"failed"`
+	_         struct{} `schema:"AttemptUsage" doc:"The number of connect attempts."`
+	Started   int64    `json:"started" doc:"The attempts that were started."`
+	Succeeded int64    `json:"succeeded" doc:"The attempts that connected an account."`
+	Failed    int64    `json:"failed" doc:"The attempts that failed."`
 }
 
 type callsBody struct {
-	_           struct{} `doc:"The number of calls."`
+	_           struct{} `schema:"CallUsage" doc:"The number of calls."`
 	Total       int64    `json:"total" doc:"Calls that count towards the month, exact and up to date."`
 	Read        int64    `json:"read" doc:"SDK calls that read."`
 	Write       int64    `json:"write" doc:"SDK calls that write."`
-	Failed      int64    `json:"failed"`
+	Failed      int64    `json:"failed" doc:"The calls that failed."`
 	RateLimited int64    `json:"rateLimited" doc:"Calls refused by a limit. They do not count towards any limit."`
 }
 

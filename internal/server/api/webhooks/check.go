@@ -43,7 +43,7 @@ type signatureCheck struct {
 type signatureDetail struct {
 	_       struct{} `doc:"A detail of a signature check."`
 	Code    string   `json:"code" doc:"For example trailing_newline, reserialized, charset, truncated or no_prefix. More codes may be added."`
-	Message string   `json:"message"`
+	Message string   `json:"message" doc:"An explanation for people."`
 }
 
 func checkRoutes(t *endpoint.Table, a hooks) {

@@ -26,6 +26,7 @@ type listInput struct {
 
 type listOutput struct {
 	Body struct {
+		_          struct{}       `schema:"DeliveryPage" doc:"A page of deliveries."`
 		Deliveries []DeliveryBody `json:"deliveries" doc:"Newest first."`
 		NextCursor *string        `json:"nextCursor" doc:"Null on the last page."`
 	}
@@ -38,25 +39,26 @@ type deliveryInput struct {
 
 type deliveryOutput struct {
 	Body struct {
-		Delivery DeliveryBody `json:"delivery"`
+		_        struct{}     `schema:"DeliveryResponse" doc:"One delivery."`
+		Delivery DeliveryBody `json:"delivery" doc:"The delivery."`
 	}
 }
 
 // DeliveryBody is an attempt to deliver an event, alone and in lists.
 type DeliveryBody struct {
-	_          struct{}   `doc:"An attempt to deliver an event to a webhook."`
-	ID         string     `json:"id"`
-	AccountID  string     `json:"accountId" doc:"Empty for an event of the organisation, which only endpoints get."`
+	_          struct{}   `schema:"Delivery" doc:"An attempt to deliver an event to a webhook."`
+	ID         string     `json:"id" doc:"The id of the delivery."`
+	AccountID  string     `json:"accountId" doc:"The account of the event. Empty for an event of the organisation, which only endpoints get."`
 	EndpointID string     `json:"endpointId,omitempty" doc:"The endpoint; absent for the webhook of an account."`
-	EventID    string     `json:"eventId"`
+	EventID    string     `json:"eventId" doc:"The id of the event."`
 	Event      string     `json:"event" doc:"The event's kind."`
 	Cursor     *string    `json:"cursor" doc:"The event's position in the account's sequence; null for an event that is not stored."`
 	At         stamp.Time `json:"at" doc:"When the attempt ended."`
 	Attempt    int        `json:"attempt" doc:"The number of the attempt, from 1."`
-	State      string     `json:"state" enum:"delivered,failed"`
+	State      string     `json:"state" enum:"delivered,failed" doc:"How the delivery ended, or that it goes on."`
 	Status     int        `json:"status" doc:"0 if there was no response."`
 	Error      *string    `json:"error" enum:"destination_blocked,connect,tls,timeout,connection_broken,bad_response" doc:"Why there was no response; null if there was one."`
-	DurationMS float64    `json:"durationMs"`
+	DurationMS float64    `json:"durationMs" doc:"How long the receiver took, in milliseconds."`
 	Cause      string     `json:"cause" enum:"live,retry,redeliver,replay,test" doc:"live: an ordinary delivery or its retry. retry: an event that was refused and is retried separately, out of order. redeliver, replay, test: requested by a call."`
 	Snippet    *string    `json:"responseSnippet" doc:"The first KiB of the response to a failed delivery; null otherwise."`
 }
@@ -75,12 +77,13 @@ type replayInput struct {
 
 type replayOutput struct {
 	Body struct {
-		Replay replayBody `json:"replay"`
+		_      struct{}   `schema:"ReplayResponse" doc:"The replay that was started."`
+		Replay replayBody `json:"replay" doc:"The replay."`
 	}
 }
 
 type replayBody struct {
-	_    struct{} `doc:"A range of events that is resent."`
+	_    struct{} `schema:"Replay" doc:"A range of events that is resent."`
 	ID   string   `json:"id" doc:"The value of X-Webhook-Replay in its deliveries; empty after a dry run."`
 	From string   `json:"from" doc:"The first event of the range, before the filter."`
 	To   string   `json:"to" doc:"The last event of the range. It is before from if the range is empty."`

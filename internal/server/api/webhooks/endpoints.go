@@ -44,12 +44,12 @@ type addEndpointInput struct {
 type patchEndpointInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The endpoint's id."`
 	Body struct {
-		URL         *string      `json:"url,omitempty" minLength:"1" maxLength:"2048"`
-		Description *string      `json:"description,omitempty" maxLength:"500"`
+		URL         *string      `json:"url,omitempty" minLength:"1" maxLength:"2048" doc:"The address to which events are sent."`
+		Description *string      `json:"description,omitempty" maxLength:"500" doc:"A note for people."`
 		Events      optionalList `json:"events,omitempty" minItems:"1" maxItems:"64" doc:"Null for every event."`
 		AccountIDs  optionalList `json:"accountIds,omitempty" minItems:"1" maxItems:"1000" doc:"Null for every account."`
 		Platforms   optionalList `json:"platforms,omitempty" minItems:"1" maxItems:"20" doc:"Null for every platform."`
-		Ordering    *string      `json:"ordering,omitempty" enum:"account,none"`
+		Ordering    *string      `json:"ordering,omitempty" enum:"account,none" doc:"account: the events of an account are delivered one after the other. none: all events are delivered independently."`
 		Enabled     *bool        `json:"enabled,omitempty" doc:"false holds the events back; true continues where delivery stopped."`
 	}
 }
@@ -81,57 +81,58 @@ func (o *optionalList) change() *[]string {
 
 type endpointOutput struct {
 	Body struct {
-		Endpoint endpointBody `json:"endpoint"`
+		_        struct{}     `schema:"WebhookEndpointResponse" doc:"One webhook endpoint."`
+		Endpoint endpointBody `json:"endpoint" doc:"The endpoint."`
 	}
 }
 
 type endpointsOutput struct {
 	Body struct {
-		_         struct{}       `doc:"The webhook endpoints of the organisation."`
+		_         struct{}       `schema:"WebhookEndpointList" doc:"The webhook endpoints of the organisation."`
 		Endpoints []endpointBody `json:"endpoints" doc:"Oldest first."`
 	}
 }
 
 type endpointBody struct {
-	_              struct{}       `doc:"A URL that receives the events of many accounts."`
-	ID             string         `json:"id"`
-	URL            string         `json:"url"`
-	Description    string         `json:"description"`
+	_              struct{}       `schema:"WebhookEndpoint" doc:"A URL that receives the events of many accounts."`
+	ID             string         `json:"id" doc:"The id of the endpoint."`
+	URL            string         `json:"url" doc:"The address to which events are sent."`
+	Description    string         `json:"description" doc:"A note for people."`
 	Events         *[]string      `json:"events" nullable:"true" doc:"Null if every event is sent."`
 	AccountIDs     *[]string      `json:"accountIds" nullable:"true" doc:"Null if events of every account are sent."`
 	Platforms      *[]string      `json:"platforms" nullable:"true" doc:"Null if events of every platform are sent."`
-	Ordering       string         `json:"ordering" enum:"account,none"`
+	Ordering       string         `json:"ordering" enum:"account,none" doc:"account: the events of an account are delivered one after the other. none: all events are delivered independently."`
 	Enabled        bool           `json:"enabled" doc:"False while nothing is sent."`
 	DisabledReason *string        `json:"disabledReason" enum:"paused,gone,failing" doc:"Why nothing is sent. paused: its owner disabled it. gone: its receiver returned 410. failing: it failed for 72 hours. Null while it is enabled."`
 	SigningSecret  *string        `json:"signingSecret,omitempty" sensitive:"true" doc:"Only in responses that create the endpoint or rotate its secret. Store it."`
-	SecretLast4    string         `json:"signingSecretLast4"`
+	SecretLast4    string         `json:"signingSecretLast4" doc:"The last characters of the signing secret, to recognise it."`
 	Replaced       int            `json:"replacedWebhooks,omitempty" doc:"How many webhooks of accounts were taken over; only in the response that creates the endpoint."`
 	PreviousUntil  *stamp.Time    `json:"previousSecretUntil" doc:"Until when the previous secret also signs; null if it does not."`
-	CreatedAt      stamp.Time     `json:"createdAt"`
-	UpdatedAt      stamp.Time     `json:"updatedAt"`
-	Health         endpointHealth `json:"health"`
+	CreatedAt      stamp.Time     `json:"createdAt" doc:"When the endpoint was created."`
+	UpdatedAt      stamp.Time     `json:"updatedAt" doc:"When the endpoint was last changed."`
+	Health         endpointHealth `json:"health" doc:"How delivery goes."`
 }
 
 type endpointHealth struct {
-	_             struct{}    `doc:"The health of an endpoint."`
+	_             struct{}    `schema:"WebhookEndpointHealth" doc:"The health of an endpoint."`
 	State         string      `json:"state" enum:"healthy,failing,paused,disabled" doc:"failing means that the endpoint does not work for any account."`
 	Backlog       int64       `json:"backlog" doc:"How many events wait. Events of accounts that keep up are counted up to 10,000."`
 	Behind        int         `json:"accountsBehind" doc:"How many accounts lag, for example because their deliveries fail; at most 1,000 are counted."`
 	LagSec        int64       `json:"lagSec" doc:"The age of the oldest event that waits, in seconds; 0 if there is none."`
 	LastStatus    *int        `json:"lastStatus" doc:"The status of the last response; 0 if there was none, null if nothing was sent yet."`
 	LastError     *string     `json:"lastError" doc:"Why the last attempt got no response; null if it got one."`
-	LastDelivery  *stamp.Time `json:"lastDeliveryAt"`
-	LastSuccess   *stamp.Time `json:"lastSuccessAt"`
-	FailingSince  *stamp.Time `json:"failingSince"`
+	LastDelivery  *stamp.Time `json:"lastDeliveryAt" doc:"When the last attempt ended; null if nothing was sent yet."`
+	LastSuccess   *stamp.Time `json:"lastSuccessAt" doc:"When an attempt was last accepted; null if none was."`
+	FailingSince  *stamp.Time `json:"failingSince" doc:"Since when the endpoint fails; null while it works."`
 	NextAttemptAt *stamp.Time `json:"nextAttemptAt" doc:"When the endpoint is tried next; null while it works."`
 	SuccessRate   *float64    `json:"successRate24h" doc:"The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none."`
 }
 
 type deletedEndpointOutput struct {
 	Body struct {
-		_       struct{} `doc:"The result of deleting an endpoint."`
+		_       struct{} `schema:"WebhookEndpointDeleted" doc:"The result of deleting an endpoint."`
 		ID      string   `json:"id" doc:"The endpoint's id."`
-		Deleted bool     `json:"deleted"`
+		Deleted bool     `json:"deleted" doc:"True: nothing is sent to it any more."`
 	}
 }
 
@@ -155,12 +156,13 @@ type replayEndpointInput struct {
 
 type replayEndpointOutput struct {
 	Body struct {
-		Replay endpointReplay `json:"replay"`
+		_      struct{}       `schema:"EndpointReplayResponse" doc:"A replay that has begun."`
+		Replay endpointReplay `json:"replay" doc:"The replay."`
 	}
 }
 
 type endpointReplay struct {
-	_      struct{} `doc:"Events that are sent to an endpoint again."`
+	_      struct{} `schema:"EndpointReplay" doc:"Events that are sent to an endpoint again."`
 	ID     string   `json:"id" doc:"The value of X-Webhook-Replay in its deliveries; empty after a dry run."`
 	Events int64    `json:"events" doc:"How many events are sent, counted among the first 10,000 of the period."`
 }
@@ -181,22 +183,23 @@ type endpointDeliveryInput struct {
 
 type endpointDeliveryOutput struct {
 	Body struct {
-		Delivery endpointDelivery `json:"delivery"`
+		_        struct{}         `schema:"EndpointDeliveryResponse" doc:"One delivery to an endpoint, with its request."`
+		Delivery endpointDelivery `json:"delivery" doc:"The delivery."`
 	}
 }
 
 type endpointDelivery struct {
-	_ struct{} `doc:"An attempt to deliver an event to an endpoint, with its request."`
+	_ struct{} `schema:"EndpointDelivery" doc:"An attempt to deliver an event to an endpoint, with its request."`
 	DeliveryBody
-	Request sentBody `json:"request"`
+	Request sentBody `json:"request" doc:"The request as it was sent."`
 	Curl    string   `json:"curl" doc:"A command that sends the body again, without signatures."`
 }
 
 type sentBody struct {
-	_       struct{}          `doc:"A request as it was sent, without its signatures."`
-	Method  string            `json:"method"`
+	_       struct{}          `schema:"SentRequest" doc:"A request as it was sent, without its signatures."`
+	Method  string            `json:"method" doc:"The method of the request."`
 	URL     string            `json:"url" doc:"The endpoint's current URL."`
-	Headers map[string]string `json:"headers"`
+	Headers map[string]string `json:"headers" doc:"The headers of the request, without its signatures."`
 	Body    *string           `json:"body" doc:"Null if the event is no longer stored."`
 }
 
@@ -249,7 +252,7 @@ func endpointRoutes(t *endpoint.Table, webhooks *webhook.Webhooks) {
 		ID: "replayWebhookEndpoint", Method: http.MethodPost, Path: "/v1/webhook-endpoints/{id}/replay", Tag: tagWebhooks, Status: http.StatusAccepted,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Audit: "webhook_endpoint.replay", Problems: append([]problem.Kind{problem.UnknownEvent, problem.AccountNotAllowedForKey}, missing...),
 		Summary: "Replay events to an endpoint", Description: "Sends events from the log again, with their original bytes and ids, next to live events. Those of an account are in order. It also sends events from before the endpoint was created. " +
-			"Its deliveries have the header `X-Webhook-Replay`.",
+			"A replay waits while the endpoint fails. Its deliveries have the header `X-Webhook-Replay`.",
 		Example: map[string]any{"fromTime": "2026-11-14T00:00:00Z", "events": []string{"message"}},
 	}, a.replay)
 	endpoint.Typed(t, endpoint.Operation{

@@ -26,6 +26,7 @@ type hooksInput struct {
 type hooksOutput struct{ Body webhooksBody }
 
 type webhooksBody struct {
+	_          struct{}        `schema:"WebhookPage" doc:"A page of webhooks."`
 	Webhooks   []listedWebhook `json:"webhooks" doc:"In the order in which their accounts were first connected."`
 	NextCursor *string         `json:"nextCursor" doc:"Null on the last page."`
 	Counts     webhookCounts   `json:"counts" doc:"The number of webhooks in each state. The filter does not apply to it."`
@@ -46,10 +47,10 @@ const (
 
 type webhookCounts struct {
 	_         struct{} `doc:"The number of webhooks in each state."`
-	Failing   int      `json:"failing"`
-	Healthy   int      `json:"healthy"`
-	Paused    int      `json:"paused"`
-	Disabled  int      `json:"disabled"`
+	Failing   int      `json:"failing" doc:"Webhooks whose deliveries fail."`
+	Healthy   int      `json:"healthy" doc:"Webhooks whose deliveries succeed."`
+	Paused    int      `json:"paused" doc:"Webhooks that are paused."`
+	Disabled  int      `json:"disabled" doc:"Webhooks that were switched off because they failed for too long."`
 	None      int      `json:"none" doc:"Accounts without a webhook."`
 	Lagging   int      `json:"lagging" doc:"Healthy webhooks that are behind their events."`
 	Attention int      `json:"attention" doc:"Webhooks that are failing, disabled or lagging."`
@@ -57,7 +58,7 @@ type webhookCounts struct {
 
 type listedWebhook struct {
 	_         struct{} `doc:"A webhook in a list."`
-	AccountID string   `json:"accountId"`
+	AccountID string   `json:"accountId" doc:"The account of the webhook."`
 	Label     string   `json:"label" doc:"The account's label, or its name on the platform."`
 	HookBody
 }

@@ -52,35 +52,36 @@ type resumeInput struct {
 
 type hookOutput struct {
 	Body struct {
-		Webhook HookBody `json:"webhook"`
+		_       struct{} `schema:"WebhookResponse" doc:"One webhook."`
+		Webhook HookBody `json:"webhook" doc:"The webhook."`
 	}
 }
 
 // HookBody is a webhook in responses, alone and in the list.
 type HookBody struct {
-	_              struct{}    `doc:"The webhook that receives an account's events."`
-	URL            string      `json:"url"`
+	_              struct{}    `schema:"Webhook" doc:"The webhook that receives an account's events."`
+	URL            string      `json:"url" doc:"The address that receives the events."`
 	Events         []string    `json:"events,omitempty" doc:"Absent if every event is sent."`
-	Ordering       string      `json:"ordering" enum:"strict,none"`
+	Ordering       string      `json:"ordering" enum:"strict,none" doc:"strict sends one event after the other; none sends several concurrently."`
 	MaxInFlight    int         `json:"maxInFlight" doc:"The maximum number of concurrent deliveries; 1 for ordering strict."`
 	Enabled        bool        `json:"enabled" doc:"False while the webhook is paused or disabled and nothing is sent."`
 	DisabledReason *string     `json:"disabledReason" enum:"paused,operator,gone,failing" doc:"Why nothing is sent. paused: its owner paused it. operator: the operators of this service did. gone: its receiver returned 410. failing: it failed for 72 hours. Null while it is enabled."`
-	CreatedAt      stamp.Time  `json:"createdAt"`
-	UpdatedAt      stamp.Time  `json:"updatedAt"`
+	CreatedAt      stamp.Time  `json:"createdAt" doc:"When the webhook was created."`
+	UpdatedAt      stamp.Time  `json:"updatedAt" doc:"When the webhook was last changed."`
 	SigningSecret  *string     `json:"signingSecret,omitempty" sensitive:"true" doc:"Only in responses that set the webhook or rotate its secret. Store it."`
-	SecretLast4    string      `json:"signingSecretLast4"`
+	SecretLast4    string      `json:"signingSecretLast4" doc:"The last four characters of the signing secret."`
 	PreviousUntil  *stamp.Time `json:"previousSecretUntil" doc:"Until when the previous secret also signs; null if it does not."`
-	Health         healthBody  `json:"health"`
+	Health         healthBody  `json:"health" doc:"How the deliveries go."`
 }
 
 type healthBody struct {
-	_             struct{}    `doc:"The health of a webhook."`
-	State         string      `json:"state" enum:"healthy,failing,paused,disabled"`
+	_             struct{}    `schema:"WebhookHealth" doc:"The health of a webhook."`
+	State         string      `json:"state" enum:"healthy,failing,paused,disabled" doc:"How the deliveries go."`
 	LaneState     string      `json:"laneState" enum:"live,lagging,backoff,draining,paused,disabled" doc:"live is up to date; lagging and draining deliver a backlog; backoff waits for the next attempt."`
 	LastStatus    *int        `json:"lastStatus" doc:"The status of the last response; 0 if there was none, null if nothing was sent yet."`
-	LastDelivery  *stamp.Time `json:"lastDeliveryAt"`
-	LastSuccess   *stamp.Time `json:"lastSuccessAt"`
-	FailingSince  *stamp.Time `json:"failingSince"`
+	LastDelivery  *stamp.Time `json:"lastDeliveryAt" doc:"When a delivery was last attempted; null if never."`
+	LastSuccess   *stamp.Time `json:"lastSuccessAt" doc:"When a delivery last succeeded; null if never."`
+	FailingSince  *stamp.Time `json:"failingSince" doc:"Since when deliveries fail; null if they do not fail."`
 	NextAttemptAt *stamp.Time `json:"nextAttemptAt" doc:"The time of the next retry; null unless one is scheduled."`
 	LastError     *string     `json:"lastError" doc:"Why the last attempt got no response; null if it got one."`
 	Backlog       int64       `json:"backlog" doc:"The number of the account's events after the cursor."`
@@ -90,18 +91,18 @@ type healthBody struct {
 
 type deletedOutput struct {
 	Body struct {
-		_       struct{} `doc:"The result of deleting a webhook."`
+		_       struct{} `schema:"WebhookDeleted" doc:"The result of deleting a webhook."`
 		ID      string   `json:"id" doc:"The account's id."`
-		Deleted bool     `json:"deleted"`
+		Deleted bool     `json:"deleted" doc:"True: the webhook was deleted."`
 	}
 }
 
 type testOutput struct {
 	Body struct {
-		_          struct{} `doc:"The response of a webhook to a test."`
+		_          struct{} `schema:"WebhookTest" doc:"The response of a webhook to a test."`
 		Delivered  bool     `json:"delivered" doc:"Whether the response had a 2xx status."`
 		Status     int      `json:"status" doc:"0 if there was no response."`
-		DurationMS int64    `json:"durationMs"`
+		DurationMS int64    `json:"durationMs" doc:"How long the receiver took, in milliseconds."`
 		Snippet    string   `json:"responseSnippet" doc:"The first 512 bytes of the response."`
 	}
 }

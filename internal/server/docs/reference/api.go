@@ -10,23 +10,23 @@ import (
 )
 
 // families are the groups of operations in reading order.
-var families = []struct{ tag, slug, title, lead string }{
-	{"Identity", "identity", "Identity", "The calling key and its organisation."},
-	{"Connect", "connect", "Connect", "Connect a creator's account: with email and password, on their phone, with cookies, or on our connect pages."},
-	{"Accounts", "accounts", "Accounts", "List, read, label, pause, reconnect and disconnect accounts."},
-	{"SDK", "calls", "Calls", "List the methods of the SDK, and call them on an account."},
-	{"Events", "events", "Events", "Read the events of accounts, as a stream or page by page."},
-	{"Jobs", "jobs", "Jobs", "Start work that is longer than a call, such as an export of everything, follow it, and download its result."},
-	{"Webhooks", "webhooks", "Webhooks", "Receive events at your own URL: set, test, pause and replay webhooks, and inspect deliveries."},
-	{"Media", "media", "Media", "Download and upload files of an account."},
-	{"Keys", "keys", "API keys", "Create, list and revoke the organisation's API keys."},
-	{"Usage", "usage", "Usage", "See what is left of every limit, and what was used."},
-	{"Logs", "logs", "Logs", "Read the request log, and errors by group."},
-	{"Audit", "audit", "Audit", "See who changed what in the organisation."},
-	{"Team", "team", "Team", "Manage members, invitations and browser sessions."},
-	{"Sandbox", "sandbox", "Sandbox", "Control the sandbox: act as fans, trigger events, inject faults."},
-	{"Status", "status", "Status", "See whether the service works."},
-	{"Documents", "documents", "Documents", "Read the problems and the OpenAPI document."},
+var families = []struct{ tag, slug, title string }{
+	{"Identity", "identity", "Identity"},
+	{"Connect", "connect", "Connect"},
+	{"Accounts", "accounts", "Accounts"},
+	{"SDK", "calls", "Calls"},
+	{"Events", "events", "Events"},
+	{"Jobs", "jobs", "Jobs"},
+	{"Webhooks", "webhooks", "Webhooks"},
+	{"Media", "media", "Media"},
+	{"Keys", "keys", "API keys"},
+	{"Usage", "usage", "Usage"},
+	{"Logs", "logs", "Logs"},
+	{"Audit", "audit", "Audit"},
+	{"Team", "team", "Team"},
+	{"Sandbox", "sandbox", "Sandbox"},
+	{"Status", "status", "Status"},
+	{"Documents", "documents", "Documents"},
 }
 
 // firstOf lists operations in the order of their use, where it differs from that of their paths.
@@ -34,6 +34,16 @@ var firstOf = []string{
 	"connectLogin", "getAttempt", "submitAttempt", "resendCode", "sendEmailToCreator", "cancelAttempt", "streamAttempt", "connectMobile", "getAttemptQR",
 	"connectCookie", "connectCurl", "createConnectSession", "getConnectSession", "listConnectSessions", "callMethod", "readMethod", "streamAccountEvents",
 	"streamEvents", "putWebhook", "getWebhook", "deleteWebhook", "testWebhook", "mintKey",
+}
+
+// lead returns the description of a tag.
+func (m *builder) lead(tag string) string {
+	for _, t := range m.doc.Tags {
+		if t.Name == tag {
+			return t.Description
+		}
+	}
+	return ""
 }
 
 // byUse orders the operations of a family by their use.
@@ -66,8 +76,8 @@ func (m *builder) api() []Page {
 			continue
 		}
 		slices.SortStableFunc(operations, byUse)
-		p := Page{Path: "/docs/api/" + f.slug, Title: f.title, Label: f.title, Lead: f.lead}
-		intro.WriteString("## [" + f.title + "](" + p.Path + ")\n\n" + f.lead + "\n\n| operation | what it does |\n|---|---|\n")
+		p := Page{Path: "/docs/api/" + f.slug, Title: f.title, Label: f.title, Lead: m.lead(f.tag)}
+		intro.WriteString("## [" + f.title + "](" + p.Path + ")\n\n" + p.Lead + "\n\n| operation | what it does |\n|---|---|\n")
 		for _, op := range operations {
 			p.Items = append(p.Items, m.operation(op))
 			intro.WriteString("| [`" + op.Method + " " + op.Path + "`](" + p.Path + "#" + op.ID + ") | " + escape(op.Summary) + " |\n")

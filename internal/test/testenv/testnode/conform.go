@@ -65,7 +65,7 @@ func (d *document) check(req *http.Request, reply Reply) (faults []string) {
 	}
 	route = strings.Replace(route, "...}", "}", 1)
 	operation := d.paths[route][strings.ToLower(method)]
-	place := "#/paths/" + pointer(route) + "/" + strings.ToLower(method) + "/responses/"
+	place := "#/paths/" + testenv.Pointer(route) + "/" + strings.ToLower(method) + "/responses/"
 	status := strconv.Itoa(reply.Status)
 	response, ok := operation.Responses[status]
 	if !ok {
@@ -80,9 +80,9 @@ func (d *document) check(req *http.Request, reply Reply) (faults []string) {
 	}
 	media, _, _ := strings.Cut(reply.Header.Get("Content-Type"), ";")
 	if response.Ref != "" {
-		place = response.Ref + "/content/" + pointer(media) + "/schema"
+		place = response.Ref + "/content/" + testenv.Pointer(media) + "/schema"
 	} else {
-		place += status + "/content/" + pointer(media) + "/schema"
+		place += status + "/content/" + testenv.Pointer(media) + "/schema"
 		content, ok := response.Content[media]
 		if _, any := response.Content["*/*"]; !ok && any {
 			return nil
@@ -107,10 +107,4 @@ func (d *document) check(req *http.Request, reply Reply) (faults []string) {
 func (d *document) pattern(req *http.Request) string {
 	_, pattern := d.mux.Handler(&http.Request{Method: req.Method, URL: req.URL, Host: req.Host})
 	return pattern
-}
-
-// pointer escapes a name for a JSON pointer in a URL.
-func pointer(name string) string {
-	name = strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-	return strings.NewReplacer("{", "%7B", "}", "%7D").Replace(name)
 }

@@ -357,7 +357,26 @@ func Send(req *http.Request) (Reply, error) {
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	return Reply{res.StatusCode, res.Header, text}, err
+	reply := Reply{res.StatusCode, res.Header, text}
+	if testenv.IsRecording() && err == nil {
+		record(req, reply)
+	}
+	return reply, err
+}
+
+// record keeps a request and its response for the examples of the OpenAPI document.
+func record(req *http.Request, reply Reply) {
+	media := reply.Header.Get("Content-Type")
+	if req.Header.Get("X-Dry-Run") != "" || !strings.Contains(media, "json") || !json.Valid(reply.Body) {
+		return
+	}
+	testenv.Record(struct {
+		Method string          `json:"method"`
+		Path   string          `json:"path"`
+		Status int             `json:"status"`
+		Media  string          `json:"media"`
+		Body   json.RawMessage `json:"body"`
+	}{req.Method, req.URL.Path, reply.Status, media, reply.Body})
 }
 
 // Call makes one request to the public listener, and fails the test if there is no response.

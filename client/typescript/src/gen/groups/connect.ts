@@ -11,7 +11,7 @@ import type {
   ConnectSession,
   ConnectSessionPage,
   CurlAttempt,
-  Platforms,
+  PlatformList,
 } from "../types.js";
 
 /** The parameters of connect.cookie. */
@@ -70,12 +70,15 @@ export interface ConnectCreateSessionParams {
    * reconnect an account, those that give the same credentials.
    */
   kinds?: string[];
+  /** The label of the account that is connected. */
   label?: string;
   /** Default: the language of the creator's browser. */
   locale?: "en" | "es";
   /** The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's. */
   platform?: string;
+  /** The region of the account that is connected. */
   proxy_country?: "us" | "uk";
+  /** Your own reference of the creator. Attempts, accounts and events of the link have it. */
   reference_id?: string;
   /** Default: ask. */
   remember_credentials?: "ask" | "always" | "never";
@@ -139,6 +142,7 @@ export interface ConnectGetFunnelParams {
 
 /** The parameters of connect.listAttempts. */
 export interface ConnectListAttemptsParams {
+  /** Only attempts in this state. */
   state?:
     | "pending"
     | "awaiting_mobile_session"
@@ -149,9 +153,11 @@ export interface ConnectListAttemptsParams {
     | "wrong_2fa_code_retry"
     | "completed_success"
     | "completed_failed";
+  /** Only attempts of this kind. */
   kind?: "credentials" | "mobile_app" | "cookie" | "curl" | "token" | "oauth" | "reauth";
+  /** Only attempts with this reference of yours. */
   reference_id?: string;
-  /** Default: 50. */
+  /** The largest number of attempts to return. Default: 50. */
   limit?: number;
   /** nextCursor of the previous page. */
   cursor?: string;
@@ -302,16 +308,20 @@ export interface Cookie {
   hostOnly?: boolean;
   /** Ignored. */
   httpOnly?: boolean;
+  /** The name of the cookie. */
   name: string;
+  /** The path of the cookie. Default: /. */
   path?: string;
   /** Ignored. */
   secure?: boolean;
+  /** The value of the cookie. */
   value: string;
   [member: string]: unknown;
 }
 
 /** The recipient of a link. */
 export interface LinkDelivery {
+  /** Ignored: this service sends no email. */
   email?: string;
 }
 
@@ -516,8 +526,8 @@ export class ConnectGroup {
    *
    * Any key may call this operation.
    */
-  listPlatforms(options?: CallOptions): Promise<Platforms> {
-    return this.transport.json<Platforms>({ method: "GET", path: "/v1/platforms" }, options);
+  listPlatforms(options?: CallOptions): Promise<PlatformList> {
+    return this.transport.json<PlatformList>({ method: "GET", path: "/v1/platforms" }, options);
   }
 
   /**

@@ -3,7 +3,7 @@
 import { paginate } from "../../pages.js";
 import { segment, type CallOptions, type Transport } from "../../transport.js";
 import type { StagedoorEvent } from "../events.js";
-import type { EventPage, EventToken, Kinds, OrgEventPage } from "../types.js";
+import type { EventKindList, EventPage, EventToken, OrgEventPage } from "../types.js";
 
 /** The parameters of events.listOfAccount. */
 export interface EventsListOfAccountParams {
@@ -142,8 +142,8 @@ export class EventsGroup {
    *
    * Any key may call this operation.
    */
-  listKinds(options?: CallOptions): Promise<Kinds> {
-    return this.transport.json<Kinds>({ method: "GET", path: "/v1/events/kinds" }, options);
+  listKinds(options?: CallOptions): Promise<EventKindList> {
+    return this.transport.json<EventKindList>({ method: "GET", path: "/v1/events/kinds" }, options);
   }
 
   /**

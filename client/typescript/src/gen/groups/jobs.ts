@@ -2,7 +2,7 @@
 
 import { paginate } from "../../pages.js";
 import { segment, type CallOptions, type Transport } from "../../transport.js";
-import type { Job, Jobs } from "../types.js";
+import type { Job, JobPage } from "../types.js";
 
 /** Which accounts an export reads. Accounts that match all members are read. */
 export interface AccountChoice {
@@ -101,8 +101,8 @@ export class JobsGroup {
    *
    * Needs the scope `sdk:call`.
    */
-  list(params?: JobsListParams, options?: CallOptions): Promise<Jobs> {
-    return this.transport.json<Jobs>({ method: "GET", path: "/v1/jobs", query: { ...params } }, options);
+  list(params?: JobsListParams, options?: CallOptions): Promise<JobPage> {
+    return this.transport.json<JobPage>({ method: "GET", path: "/v1/jobs", query: { ...params } }, options);
   }
 
   /** List jobs. Iterates over all pages. */

@@ -7,6 +7,7 @@ import type { Identity } from "../types.js";
 export interface IdentityUpdateParams {
   /** The address at which the service contacts the organisation. */
   contactEmail?: string;
+  /** The name of the organisation. */
   name?: string;
 }
 

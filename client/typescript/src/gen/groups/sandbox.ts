@@ -13,19 +13,6 @@ import type {
   SandboxSession,
 } from "../types.js";
 
-/** The fields to set in an event that is fired on the sandbox. */
-export interface FireData {
-  amountCents?: number;
-  count?: number;
-  /** Why something failed. */
-  reason?: string;
-  /** The id of the message, post, stream or link that the event is about. */
-  refId?: string;
-  text?: string;
-  /** The fan's id on the platform. Default: one of the creator's fans. */
-  userId?: string;
-}
-
 /** The parameters of sandbox.act. */
 export interface SandboxActParams {
   /** The amount of a tip, in cents. */
@@ -46,10 +33,26 @@ export interface SandboxAdvanceAttemptParams {
   to: "scan" | "approve" | "deny" | "pass_selfie" | "fail_selfie";
 }
 
+/** The fields to set in an event that is fired on the sandbox. */
+export interface SandboxEventData {
+  /** The amount of the tip or purchase, in cents. */
+  amountCents?: number;
+  /** How many there are. */
+  count?: number;
+  /** Why something failed. */
+  reason?: string;
+  /** The id of the message, post, stream or link that the event is about. */
+  refId?: string;
+  /** The text of the message or comment. */
+  text?: string;
+  /** The fan's id on the platform. Default: one of the creator's fans. */
+  userId?: string;
+}
+
 /** The parameters of sandbox.fireEvent. */
 export interface SandboxFireEventParams {
   /** The contents of the event. All fields are optional. */
-  data?: FireData;
+  data?: SandboxEventData;
   /** The kind of event, for example message, tips or subscribed. */
   event: string;
 }

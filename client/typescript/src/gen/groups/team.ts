@@ -19,11 +19,13 @@ export interface TeamInviteParams {
    * The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
    */
   email: string;
+  /** What the person may do after joining. */
   role: "owner" | "admin" | "developer" | "support";
 }
 
 /** The parameters of team.updateMember. */
 export interface TeamUpdateMemberParams {
+  /** What the member may do from now on. */
   role: "owner" | "admin" | "developer" | "support";
 }
 

@@ -79,14 +79,19 @@ export interface WebhookEndpointsRotateSecretParams {
 export interface WebhookEndpointsUpdateParams {
   /** Null for every account. */
   accountIds?: string[] | null;
+  /** A note for people. */
   description?: string;
   /** false holds the events back; true continues where delivery stopped. */
   enabled?: boolean;
   /** Null for every event. */
   events?: string[] | null;
+  /**
+   * account: the events of an account are delivered one after the other. none: all events are delivered independently.
+   */
   ordering?: "account" | "none";
   /** Null for every platform. */
   platforms?: string[] | null;
+  /** The address to which events are sent. */
   url?: string;
 }
 
@@ -243,8 +248,8 @@ export class WebhookEndpointsGroup {
    * Replay events to an endpoint.
    *
    * Sends events from the log again, with their original bytes and ids, next to live events. Those of an account are in
-   * order. It also sends events from before the endpoint was created. Its deliveries have the header
-   * `X-Webhook-Replay`.
+   * order. It also sends events from before the endpoint was created. A replay waits while the endpoint fails. Its
+   * deliveries have the header `X-Webhook-Replay`.
    *
    * Needs the scope `webhooks:write`.
    */

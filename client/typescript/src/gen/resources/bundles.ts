@@ -6,23 +6,29 @@ import type { Bundle, BundlePage, DeletedResult } from "../types.js";
 
 /** The parameters of bundles.create. */
 export interface BundlesCreateParams {
+  /** The number of months. */
   months: 3 | 6 | 12;
+  /** The discount in percent. */
   percent: number;
 }
 
 /** The parameters of bundles.delete. */
 export interface BundlesDeleteParams {
+  /** The id of the bundle. */
   bundleId: string;
 }
 
 /** The parameters of bundles.get. */
 export interface BundlesGetParams {
+  /** The id of the bundle. */
   bundleId: string;
 }
 
 /** The parameters of bundles.update. */
 export interface BundlesUpdateParams {
+  /** The id of the bundle. */
   bundleId: string;
+  /** The discount in percent. */
   percent: number;
 }
 

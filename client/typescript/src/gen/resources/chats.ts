@@ -20,22 +20,27 @@ import type {
 
 /** The parameters of chats.delete. */
 export interface ChatsDeleteParams {
+  /** The id of the chat. */
   chatId: string;
 }
 
 /** The parameters of chats.get. */
 export interface ChatsGetParams {
+  /** The id of the chat. */
   chatId: string;
 }
 
 /** The parameters of chats.hide. */
 export interface ChatsHideParams {
+  /** The id of the chat. */
   chatId: string;
 }
 
 /** The parameters of chats.listMedia. */
 export interface ChatsListMediaParams {
+  /** The id of the chat. */
   chatId: string;
+  /** Which type it is. */
   type?: "photo" | "video" | "audio" | "gif";
   /** Only media that the fan can or cannot see */
   opened?: boolean;
@@ -47,11 +52,11 @@ export interface ChatsListMediaParams {
 
 /** The parameters of chats.list. */
 export interface ChatsListParams {
-  /** Default: "all". */
+  /** Which chats to list. Default: "all". */
   filter?: "all" | "unread" | "pinned" | "priority" | "online";
   /** Only chats with users on this list */
   listId?: string;
-  /** Default: "recent". */
+  /** The order of the items. Default: "recent". */
   order?: "recent" | "old";
   /** Part of the user's name */
   query?: string;
@@ -63,36 +68,43 @@ export interface ChatsListParams {
 
 /** The parameters of chats.markRead. */
 export interface ChatsMarkReadParams {
+  /** The id of the chat. */
   chatId: string;
 }
 
 /** The parameters of chats.markUnread. */
 export interface ChatsMarkUnreadParams {
+  /** The id of the chat. */
   chatId: string;
 }
 
 /** The parameters of chats.mute. */
 export interface ChatsMuteParams {
+  /** The id of the chat. */
   chatId: string;
 }
 
 /** The parameters of chats.pin. */
 export interface ChatsPinParams {
+  /** The id of the chat. */
   chatId: string;
 }
 
 /** The parameters of chats.startTyping. */
 export interface ChatsStartTypingParams {
+  /** The id of the chat. */
   chatId: string;
 }
 
 /** The parameters of chats.unmute. */
 export interface ChatsUnmuteParams {
+  /** The id of the chat. */
   chatId: string;
 }
 
 /** The parameters of chats.unpin. */
 export interface ChatsUnpinParams {
+  /** The id of the chat. */
   chatId: string;
 }
 

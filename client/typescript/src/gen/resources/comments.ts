@@ -7,28 +7,37 @@ import type { Comment, CommentPage, DeletedResult, LikedResult, PinnedResult } f
 
 /** The parameters of comments.create. */
 export interface CommentsCreateParams {
+  /** The id of the post. */
   postId: string;
+  /** The text. */
   text: string;
+  /** The id of what it answers; null if it answers nothing. */
   replyToId?: string;
+  /** The id of the GIF. */
   gifId?: string;
 }
 
 /** The parameters of comments.delete. */
 export interface CommentsDeleteParams {
+  /** The id of the post. */
   postId: string;
+  /** The id of the comment. */
   commentId: string;
 }
 
 /** The parameters of comments.like. */
 export interface CommentsLikeParams {
+  /** The id of the post. */
   postId: string;
+  /** The id of the comment. */
   commentId: string;
 }
 
 /** The parameters of comments.list. */
 export interface CommentsListParams {
+  /** The id of the post. */
   postId: string;
-  /** Default: "newest". */
+  /** The order of the items. Default: "newest". */
   order?: "newest" | "oldest";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -38,26 +47,35 @@ export interface CommentsListParams {
 
 /** The parameters of comments.pin. */
 export interface CommentsPinParams {
+  /** The id of the post. */
   postId: string;
+  /** The id of the comment. */
   commentId: string;
 }
 
 /** The parameters of comments.unlike. */
 export interface CommentsUnlikeParams {
+  /** The id of the post. */
   postId: string;
+  /** The id of the comment. */
   commentId: string;
 }
 
 /** The parameters of comments.unpin. */
 export interface CommentsUnpinParams {
+  /** The id of the post. */
   postId: string;
+  /** The id of the comment. */
   commentId: string;
 }
 
 /** The parameters of comments.update. */
 export interface CommentsUpdateParams {
+  /** The id of the post. */
   postId: string;
+  /** The id of the comment. */
   commentId: string;
+  /** The text. */
   text: string;
 }
 

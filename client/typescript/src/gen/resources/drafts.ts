@@ -7,23 +7,29 @@ import type { DeletedResult, Draft, DraftAutomation, DraftPage } from "../types.
 
 /** The parameters of drafts.delete. */
 export interface DraftsDeleteParams {
+  /** What kind it is. */
   kind: "post" | "message";
+  /** The id of the draft. */
   draftId: string;
 }
 
 /** The parameters of drafts.getAutomation. */
 export interface DraftsGetAutomationParams {
+  /** What kind it is. */
   kind: "post" | "message";
 }
 
 /** The parameters of drafts.get. */
 export interface DraftsGetParams {
+  /** What kind it is. */
   kind: "post" | "message";
+  /** The id of the draft. */
   draftId: string;
 }
 
 /** The parameters of drafts.list. */
 export interface DraftsListParams {
+  /** What kind it is. */
   kind: "post" | "message";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -33,16 +39,23 @@ export interface DraftsListParams {
 
 /** The parameters of drafts.publish. */
 export interface DraftsPublishParams {
+  /** What kind it is. */
   kind: "post" | "message";
+  /** The id of the draft. */
   draftId: string;
+  /** When it is published; null if it is published immediately. */
   scheduledAt?: string;
 }
 
 /** The parameters of drafts.setAutomation. */
 export interface DraftsSetAutomationParams {
+  /** What kind it is. */
   kind: "post" | "message";
+  /** Whether it is switched on. */
   enabled: boolean;
+  /** The hours between two drafts. */
   intervalHours?: number;
+  /** The time zone, such as Europe/London. */
   timeZone?: string;
 }
 

@@ -18,34 +18,43 @@ import type {
 
 /** The parameters of earnings.chart. */
 export interface EarningsChartParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
-  /** Default: "day". */
+  /** How the values are grouped. Default: "day". */
   by?: "hour" | "day" | "week" | "month";
-  /** Default: "total". */
+  /** Which type it is. Default: "total". */
   type?: "total" | "subscription" | "tip" | "message" | "post" | "stream" | "referral";
 }
 
 /** The parameters of earnings.getChargebackRatio. */
 export interface EarningsGetChargebackRatioParams {
+  /** The start of the period; null if it has none. */
   from?: string;
+  /** The end of the period; null if it has none. */
   to?: string;
 }
 
 /** The parameters of earnings.getStatement. */
 export interface EarningsGetStatementParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
 }
 
 /** The parameters of earnings.getTransaction. */
 export interface EarningsGetTransactionParams {
+  /** The id of the transaction. */
   transactionId: string;
 }
 
 /** The parameters of earnings.listChargebacks. */
 export interface EarningsListChargebacksParams {
+  /** The start of the period; null if it has none. */
   from?: string;
+  /** The end of the period; null if it has none. */
   to?: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -63,10 +72,15 @@ export interface EarningsListReferralsParams {
 
 /** The parameters of earnings.listTransactions. */
 export interface EarningsListTransactionsParams {
+  /** The start of the period; null if it has none. */
   from?: string;
+  /** The end of the period; null if it has none. */
   to?: string;
+  /** Which type it is. */
   type?: "subscription" | "tip" | "message" | "post" | "stream" | "bundle" | "referral";
+  /** The id of the user. */
   userId?: string;
+  /** The status. */
   status?: "pending" | "done" | "reversed";
   /** How many items a page has at most. Default: 20. */
   limit?: number;

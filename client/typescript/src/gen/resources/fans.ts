@@ -20,34 +20,43 @@ import type {
 
 /** The parameters of fans.addFreeDays. */
 export interface FansAddFreeDaysParams {
+  /** The id of the user. */
   userId: string;
+  /** The number of days. */
   days: number;
 }
 
 /** The parameters of fans.clearNote. */
 export interface FansClearNoteParams {
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of fans.getNote. */
 export interface FansGetNoteParams {
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of fans.get. */
 export interface FansGetParams {
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of fans.getSpend. */
 export interface FansGetSpendParams {
+  /** The id of the user. */
   userId: string;
+  /** The start of the period; null if it has none. */
   from?: string;
+  /** The end of the period; null if it has none. */
   to?: string;
 }
 
 /** The parameters of fans.getSubscriptionHistory. */
 export interface FansGetSubscriptionHistoryParams {
+  /** The id of the user. */
   userId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -57,9 +66,11 @@ export interface FansGetSubscriptionHistoryParams {
 
 /** The parameters of fans.listLatest. */
 export interface FansListLatestParams {
-  /** Default: "all". */
+  /** What kind it is. Default: "all". */
   kind?: "all" | "new" | "renewed";
+  /** The start of the period; null if it has none. */
   from?: string;
+  /** The end of the period; null if it has none. */
   to?: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -69,10 +80,11 @@ export interface FansListLatestParams {
 
 /** The parameters of fans.list. */
 export interface FansListParams {
-  /** Default: "active". */
+  /** The status. Default: "active". */
   status?: "active" | "expired" | "all" | "attention";
-  /** Default: "latest". */
+  /** The order of the items. Default: "latest". */
   order?: "latest" | "spend" | "expiring";
+  /** The text to search for. */
   query?: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -82,9 +94,11 @@ export interface FansListParams {
 
 /** The parameters of fans.listTop. */
 export interface FansListTopParams {
+  /** The start of the period; null if it has none. */
   from?: string;
+  /** The end of the period; null if it has none. */
   to?: string;
-  /** Default: "total". */
+  /** What the fans are ranked by. Default: "total". */
   by?: "total" | "subscriptions" | "messages" | "posts" | "tips";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -94,25 +108,33 @@ export interface FansListTopParams {
 
 /** The parameters of fans.removeDiscount. */
 export interface FansRemoveDiscountParams {
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of fans.setCustomName. */
 export interface FansSetCustomNameParams {
+  /** The id of the user. */
   userId: string;
+  /** The name. */
   name: string;
 }
 
 /** The parameters of fans.setDiscount. */
 export interface FansSetDiscountParams {
+  /** The id of the user. */
   userId: string;
+  /** The discount in percent. */
   percent: number;
+  /** When it expires; null if it does not expire. */
   expiresAt?: string;
 }
 
 /** The parameters of fans.setNote. */
 export interface FansSetNoteParams {
+  /** The id of the user. */
   userId: string;
+  /** The creator's note on the fan; null if there is none. */
   note: string;
 }
 

@@ -7,6 +7,7 @@ import type { Counts, Following, FollowingPage, SubscriptionPeriod, Subscription
 
 /** The parameters of following.getHistory. */
 export interface FollowingGetHistoryParams {
+  /** The id of the user. */
   userId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -16,12 +17,13 @@ export interface FollowingGetHistoryParams {
 
 /** The parameters of following.get. */
 export interface FollowingGetParams {
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of following.list. */
 export interface FollowingListParams {
-  /** Default: "active". */
+  /** The status. Default: "active". */
   status?: "active" | "expired" | "all";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -31,7 +33,9 @@ export interface FollowingListParams {
 
 /** The parameters of following.setAutoRenew. */
 export interface FollowingSetAutoRenewParams {
+  /** The id of the user. */
   userId: string;
+  /** Whether it is switched on. */
   enabled: boolean;
 }
 

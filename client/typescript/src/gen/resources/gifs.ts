@@ -7,6 +7,7 @@ import type { Gif, GifPage } from "../types.js";
 
 /** The parameters of gifs.search. */
 export interface GifsSearchParams {
+  /** The text to search for. */
   query: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;

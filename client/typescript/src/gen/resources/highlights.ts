@@ -7,24 +7,31 @@ import type { DeletedResult, Highlight, HighlightPage } from "../types.js";
 
 /** The parameters of highlights.addStory. */
 export interface HighlightsAddStoryParams {
+  /** The id of the highlight. */
   highlightId: string;
+  /** The id of the story. */
   storyId: string;
 }
 
 /** The parameters of highlights.create. */
 export interface HighlightsCreateParams {
+  /** The title; null if there is none. */
   title: string;
+  /** The stories of the highlight. */
   storyIds: string[];
+  /** The story whose picture is the cover. */
   coverStoryId?: string;
 }
 
 /** The parameters of highlights.delete. */
 export interface HighlightsDeleteParams {
+  /** The id of the highlight. */
   highlightId: string;
 }
 
 /** The parameters of highlights.get. */
 export interface HighlightsGetParams {
+  /** The id of the highlight. */
   highlightId: string;
 }
 
@@ -38,15 +45,21 @@ export interface HighlightsListParams {
 
 /** The parameters of highlights.removeStory. */
 export interface HighlightsRemoveStoryParams {
+  /** The id of the highlight. */
   highlightId: string;
+  /** The id of the story. */
   storyId: string;
 }
 
 /** The parameters of highlights.update. */
 export interface HighlightsUpdateParams {
+  /** The id of the highlight. */
   highlightId: string;
+  /** The title; null if there is none. */
   title?: string;
+  /** The story whose picture is the cover. */
   coverStoryId?: string;
+  /** The stories of the highlight. */
   storyIds?: string[];
 }
 

@@ -7,11 +7,13 @@ import type { DeletedResult, Label, LabelPage } from "../types.js";
 
 /** The parameters of labels.create. */
 export interface LabelsCreateParams {
+  /** The name. */
   name: string;
 }
 
 /** The parameters of labels.delete. */
 export interface LabelsDeleteParams {
+  /** The id of the label. */
   labelId: string;
 }
 
@@ -25,7 +27,9 @@ export interface LabelsListParams {
 
 /** The parameters of labels.update. */
 export interface LabelsUpdateParams {
+  /** The id of the label. */
   labelId: string;
+  /** The name. */
   name: string;
 }
 

@@ -18,34 +18,41 @@ import type {
 
 /** The parameters of lists.addUsers. */
 export interface ListsAddUsersParams {
+  /** The id of the list. */
   listId: string;
+  /** The ids of the users. */
   userIds: string[];
 }
 
 /** The parameters of lists.clear. */
 export interface ListsClearParams {
+  /** The id of the list. */
   listId: string;
 }
 
 /** The parameters of lists.create. */
 export interface ListsCreateParams {
+  /** The name. */
   name: string;
 }
 
 /** The parameters of lists.delete. */
 export interface ListsDeleteParams {
+  /** The id of the list. */
   listId: string;
 }
 
 /** The parameters of lists.get. */
 export interface ListsGetParams {
+  /** The id of the list. */
   listId: string;
 }
 
 /** The parameters of lists.list. */
 export interface ListsListParams {
-  /** Default: "all". */
+  /** What kind it is. Default: "all". */
   kind?: "all" | "system" | "custom";
+  /** The text to search for. */
   query?: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -55,7 +62,9 @@ export interface ListsListParams {
 
 /** The parameters of lists.listUsers. */
 export interface ListsListUsersParams {
+  /** The id of the list. */
   listId: string;
+  /** The order of the items. */
   order?: "added" | "name" | "spend";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -65,32 +74,43 @@ export interface ListsListUsersParams {
 
 /** The parameters of lists.pinUser. */
 export interface ListsPinUserParams {
+  /** The id of the list. */
   listId: string;
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of lists.removeUsers. */
 export interface ListsRemoveUsersParams {
+  /** The id of the list. */
   listId: string;
+  /** The ids of the users. */
   userIds: string[];
 }
 
 /** The parameters of lists.rename. */
 export interface ListsRenameParams {
+  /** The id of the list. */
   listId: string;
+  /** The name. */
   name: string;
 }
 
 /** The parameters of lists.setForUser. */
 export interface ListsSetForUserParams {
+  /** The id of the user. */
   userId: string;
+  /** The lists to add the user to. */
   addListIds?: string[];
+  /** The lists to remove the user from. */
   removeListIds?: string[];
 }
 
 /** The parameters of lists.unpinUser. */
 export interface ListsUnpinUserParams {
+  /** The id of the list. */
   listId: string;
+  /** The id of the user. */
   userId: string;
 }
 

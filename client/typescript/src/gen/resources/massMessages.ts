@@ -17,38 +17,47 @@ import type {
 
 /** The parameters of massMessages.cancel. */
 export interface MassMessagesCancelParams {
+  /** The id of the mass message. */
   massMessageId: string;
 }
 
 /** The parameters of massMessages.chart. */
 export interface MassMessagesChartParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
-  /** Default: "day". */
+  /** How the values are grouped. Default: "day". */
   by?: "day" | "week" | "month";
-  /** Default: "earnings". */
+  /** What the chart shows. Default: "earnings". */
   metric?: "sent" | "viewed" | "purchased" | "earnings";
 }
 
 /** The parameters of massMessages.estimate. */
 export interface MassMessagesEstimateParams {
+  /** The lists whose users get the message. */
   includeListIds?: string[];
+  /** The lists whose users do not get the message. */
   excludeListIds?: string[];
+  /** The ids of the users. */
   userIds?: string[];
 }
 
 /** The parameters of massMessages.get. */
 export interface MassMessagesGetParams {
+  /** The id of the mass message. */
   massMessageId: string;
 }
 
 /** The parameters of massMessages.getStatistics. */
 export interface MassMessagesGetStatisticsParams {
+  /** The id of the mass message. */
   massMessageId: string;
 }
 
 /** The parameters of massMessages.listBuyers. */
 export interface MassMessagesListBuyersParams {
+  /** The id of the mass message. */
   massMessageId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -58,6 +67,7 @@ export interface MassMessagesListBuyersParams {
 
 /** The parameters of massMessages.list. */
 export interface MassMessagesListParams {
+  /** The state. */
   state?: "scheduled" | "sending" | "sent" | "canceled";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -67,31 +77,49 @@ export interface MassMessagesListParams {
 
 /** The parameters of massMessages.send. */
 export interface MassMessagesSendParams {
+  /** The text. */
   text?: string;
+  /** The media files to attach. */
   mediaIds?: string[];
+  /** The media files that can be seen before paying. */
   previewMediaIds?: string[];
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents?: number;
+  /** Whether the text is hidden until the message is paid for. */
   lockText?: boolean;
+  /** The lists whose users get the message. */
   includeListIds?: string[];
+  /** The lists whose users do not get the message. */
   excludeListIds?: string[];
+  /** The ids of the users. */
   userIds?: string[];
+  /** When it is published; null if it is published immediately. */
   scheduledAt?: string;
+  /** The number of seconds after which the message is withdrawn. */
   unsendAfterSec?: number;
 }
 
 /** The parameters of massMessages.unsend. */
 export interface MassMessagesUnsendParams {
+  /** The id of the mass message. */
   massMessageId: string;
 }
 
 /** The parameters of massMessages.update. */
 export interface MassMessagesUpdateParams {
+  /** The id of the mass message. */
   massMessageId: string;
+  /** The text. */
   text?: string;
+  /** The media files to attach. */
   mediaIds?: string[];
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents?: number;
+  /** When it is published; null if it is published immediately. */
   scheduledAt?: string;
+  /** The lists whose users get the message. */
   includeListIds?: string[];
+  /** The lists whose users do not get the message. */
   excludeListIds?: string[];
 }
 

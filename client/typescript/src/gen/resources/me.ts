@@ -6,9 +6,13 @@ import type { Counts, Me, MeGetCapabilitiesResult, MeGetRankingResult, MeGetStar
 
 /** The parameters of me.update. */
 export interface MeUpdateParams {
+  /** The name. */
   name?: string;
+  /** The text of the profile. */
   bio?: string;
+  /** The place that the profile shows; null if there is none. */
   location?: string;
+  /** The address of the person's own website; null if there is none. */
   websiteUrl?: string;
   /** A photo from the vault */
   avatarMediaId?: string;

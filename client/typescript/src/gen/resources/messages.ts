@@ -16,18 +16,23 @@ import type {
 
 /** The parameters of messages.get. */
 export interface MessagesGetParams {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the message. */
   messageId: string;
 }
 
 /** The parameters of messages.like. */
 export interface MessagesLikeParams {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the message. */
   messageId: string;
 }
 
 /** The parameters of messages.listBuyers. */
 export interface MessagesListBuyersParams {
+  /** The id of the message. */
   messageId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -37,8 +42,9 @@ export interface MessagesListBuyersParams {
 
 /** The parameters of messages.list. */
 export interface MessagesListParams {
+  /** The id of the chat. */
   chatId: string;
-  /** Default: "desc". */
+  /** The order of the items. Default: "desc". */
   order?: "desc" | "asc";
   /** Only messages older than this one */
   beforeId?: string;
@@ -52,13 +58,17 @@ export interface MessagesListParams {
 
 /** The parameters of messages.pin. */
 export interface MessagesPinParams {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the message. */
   messageId: string;
 }
 
 /** The parameters of messages.search. */
 export interface MessagesSearchParams {
+  /** The id of the chat. */
   chatId: string;
+  /** The text to search for. */
   query: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -68,41 +78,55 @@ export interface MessagesSearchParams {
 
 /** The parameters of messages.send. */
 export interface MessagesSendParams {
+  /** The id of the chat. */
   chatId: string;
+  /** The text. */
   text?: string;
+  /** The media files to attach. */
   mediaIds?: string[];
   /** Media that are visible before payment */
   previewMediaIds?: string[];
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents?: number;
   /** The text is part of the paid content. Default: false. */
   lockText?: boolean;
+  /** The id of the GIF. */
   gifId?: string;
   /** A message in the same chat */
   replyToId?: string;
+  /** The release forms of the people who are shown. */
   releaseFormIds?: string[];
 }
 
 /** The parameters of messages.tag. */
 export interface MessagesTagParams {
+  /** The id of the message. */
   messageId: string;
+  /** The release forms of the people who are shown. */
   releaseFormIds: string[];
 }
 
 /** The parameters of messages.unlike. */
 export interface MessagesUnlikeParams {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the message. */
   messageId: string;
 }
 
 /** The parameters of messages.unpin. */
 export interface MessagesUnpinParams {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the message. */
   messageId: string;
 }
 
 /** The parameters of messages.unsend. */
 export interface MessagesUnsendParams {
+  /** The id of the chat. */
   chatId: string;
+  /** The id of the message. */
   messageId: string;
 }
 

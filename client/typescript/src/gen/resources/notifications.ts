@@ -14,9 +14,9 @@ import type {
 
 /** The parameters of notifications.list. */
 export interface NotificationsListParams {
-  /** Default: "all". */
+  /** Which type it is. Default: "all". */
   type?: "all" | "tips" | "subscriptions" | "likes" | "comments" | "purchases" | "mentions" | "promotions" | "system";
-  /** Default: false. */
+  /** Whether to list only what was not read. Default: false. */
   unreadOnly?: boolean;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -26,25 +26,37 @@ export interface NotificationsListParams {
 
 /** The parameters of notifications.markRead. */
 export interface NotificationsMarkReadParams {
+  /** The notifications. */
   notificationIds: string[];
 }
 
 /** The parameters of notifications.setPreferences. */
 export interface NotificationsSetPreferencesParams {
+  /** What causes a notification. */
   preferences: NotificationsSetPreferencesPreferences;
 }
 
-/** The notification settings to change; others stay as they are. */
+/** What causes a notification. */
 export interface NotificationsSetPreferencesPreferences {
+  /** Whether tips cause a notification. */
   tips?: boolean;
+  /** Whether subscriptions cause a notification. */
   subscriptions?: boolean;
+  /** Whether likes cause a notification. */
   likes?: boolean;
+  /** Whether comments cause a notification. */
   comments?: boolean;
+  /** Whether purchases cause a notification. */
   purchases?: boolean;
+  /** Whether mentions cause a notification. */
   mentions?: boolean;
+  /** Whether promotions cause a notification. */
   promotions?: boolean;
+  /** Whether the platform's own news cause a notification. */
   system?: boolean;
+  /** Whether notifications are also sent by email. */
   email?: boolean;
+  /** Whether notifications are also sent to the creator's devices. */
   push?: boolean;
 }
 

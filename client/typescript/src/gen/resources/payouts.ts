@@ -14,11 +14,13 @@ import type {
 
 /** The parameters of payouts.cancel. */
 export interface PayoutsCancelParams {
+  /** The id of the payout. */
   payoutId: string;
 }
 
 /** The parameters of payouts.list. */
 export interface PayoutsListParams {
+  /** The status. */
   status?: "pending" | "paid" | "failed" | "canceled";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -28,11 +30,13 @@ export interface PayoutsListParams {
 
 /** The parameters of payouts.request. */
 export interface PayoutsRequestParams {
+  /** The amount, in cents. */
   amountCents: number;
 }
 
 /** The parameters of payouts.setSchedule. */
 export interface PayoutsSetScheduleParams {
+  /** How often payouts are made. */
   frequency: "manual" | "daily" | "weekly" | "monthly";
 }
 

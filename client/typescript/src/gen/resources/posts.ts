@@ -19,66 +19,89 @@ import type {
 
 /** The parameters of posts.archive. */
 export interface PostsArchiveParams {
+  /** The id of the post. */
   postId: string;
-  /** Default: false. */
+  /** Whether the archived post is visible only to the creator. Default: false. */
   private?: boolean;
 }
 
-/** The fundraising goal of a new post. */
+/** The goal of a fundraising post; null if it is none. */
 export interface PostsCreateFundraising {
+  /** The title; null if there is none. */
   title?: string;
+  /** The goal, in cents. */
   targetCents: number;
 }
 
 /** The parameters of posts.create. */
 export interface PostsCreateParams {
+  /** The text. */
   text?: string;
+  /** The media files to attach. */
   mediaIds?: string[];
+  /** The media files that can be seen before paying. */
   previewMediaIds?: string[];
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents?: number;
   /** A time in the past means now. */
   scheduledAt?: string;
+  /** The number of days until it expires. */
   expiresInDays?: 1 | 3 | 7 | 30;
+  /** The labels of the post. */
   labelIds?: string[];
+  /** The poll of the post; null if it has none. */
   poll?: PostsCreatePoll;
+  /** The goal of a fundraising post; null if it is none. */
   fundraising?: PostsCreateFundraising;
+  /** The release forms of the people who are shown. */
   releaseFormIds?: string[];
+  /** The users whom the post mentions. */
   mentionUserIds?: string[];
-  /** Default: false. */
+  /** Whether to save the post as a draft. Default: false. */
   saveForLater?: boolean;
 }
 
-/** A poll for a new post. */
+/** The poll of the post; null if it has none. */
 export interface PostsCreatePoll {
+  /** The question of the poll. */
   question?: string;
+  /** The options of the poll. */
   options: string[];
+  /** When it ends; null if it does not end. */
   endsAt?: string;
 }
 
 /** The parameters of posts.delete. */
 export interface PostsDeleteParams {
+  /** The id of the post. */
   postId: string;
 }
 
 /** The parameters of posts.get. */
 export interface PostsGetParams {
+  /** The id of the post. */
   postId: string;
 }
 
 /** The parameters of posts.getStats. */
 export interface PostsGetStatsParams {
+  /** The id of the post. */
   postId: string;
+  /** The start of the period; null if it has none. */
   from?: string;
+  /** The end of the period; null if it has none. */
   to?: string;
 }
 
 /** The parameters of posts.like. */
 export interface PostsLikeParams {
+  /** The id of the post. */
   postId: string;
 }
 
 /** The parameters of posts.listBuyers. */
 export interface PostsListBuyersParams {
+  /** The id of the post. */
   postId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -88,6 +111,7 @@ export interface PostsListBuyersParams {
 
 /** The parameters of posts.listByUser. */
 export interface PostsListByUserParams {
+  /** The id of the user. */
   userId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -97,6 +121,7 @@ export interface PostsListByUserParams {
 
 /** The parameters of posts.listLikers. */
 export interface PostsListLikersParams {
+  /** The id of the post. */
   postId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -106,12 +131,15 @@ export interface PostsListLikersParams {
 
 /** The parameters of posts.list. */
 export interface PostsListParams {
-  /** Default: "published". */
+  /** The state. Default: "published". */
   state?: "published" | "scheduled" | "archived" | "expired" | "private";
+  /** Whether it is pinned now. */
   pinned?: boolean;
+  /** The id of the label. */
   labelId?: string;
+  /** The text to search for. */
   query?: string;
-  /** Default: "newest". */
+  /** The order of the items. Default: "newest". */
   order?: "newest" | "oldest" | "tips" | "likes";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -121,37 +149,49 @@ export interface PostsListParams {
 
 /** The parameters of posts.pin. */
 export interface PostsPinParams {
+  /** The id of the post. */
   postId: string;
 }
 
 /** The parameters of posts.unarchive. */
 export interface PostsUnarchiveParams {
+  /** The id of the post. */
   postId: string;
 }
 
 /** The parameters of posts.unlike. */
 export interface PostsUnlikeParams {
+  /** The id of the post. */
   postId: string;
 }
 
 /** The parameters of posts.unpin. */
 export interface PostsUnpinParams {
+  /** The id of the post. */
   postId: string;
 }
 
 /** The parameters of posts.update. */
 export interface PostsUpdateParams {
+  /** The id of the post. */
   postId: string;
+  /** The text. */
   text?: string;
+  /** The media files to attach. */
   mediaIds?: string[];
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents?: number;
+  /** When it is published; null if it is published immediately. */
   scheduledAt?: string;
+  /** The labels of the post. */
   labelIds?: string[];
 }
 
 /** The parameters of posts.votePoll. */
 export interface PostsVotePollParams {
+  /** The id of the post. */
   postId: string;
+  /** The option to vote for. */
   optionId: string;
 }
 

@@ -7,27 +7,37 @@ import type { DeletedResult, Fan, FanPage, Promotion, PromotionPage } from "../t
 
 /** The parameters of promotions.create. */
 export interface PromotionsCreateParams {
+  /** Whom it is for. */
   audience: "new" | "expired" | "both";
+  /** What kind it is. */
   kind: "discount" | "trial";
+  /** The discount in percent. */
   percent?: number;
+  /** The number of free days; null if there are none. */
   trialDays?: number;
+  /** How often it can be claimed; null if there is no limit. */
   maxClaims?: number;
+  /** The number of days until it expires. */
   expiresInDays?: number;
+  /** The text that comes with it; null if there is none. */
   message?: string;
 }
 
 /** The parameters of promotions.delete. */
 export interface PromotionsDeleteParams {
+  /** The id of the promotion; null if there is none. */
   promotionId: string;
 }
 
 /** The parameters of promotions.get. */
 export interface PromotionsGetParams {
+  /** The id of the promotion; null if there is none. */
   promotionId: string;
 }
 
 /** The parameters of promotions.listClaimers. */
 export interface PromotionsListClaimersParams {
+  /** The id of the promotion; null if there is none. */
   promotionId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -37,7 +47,7 @@ export interface PromotionsListClaimersParams {
 
 /** The parameters of promotions.list. */
 export interface PromotionsListParams {
-  /** Default: "all". */
+  /** The state. Default: "all". */
   state?: "active" | "ended" | "all";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -47,14 +57,19 @@ export interface PromotionsListParams {
 
 /** The parameters of promotions.stop. */
 export interface PromotionsStopParams {
+  /** The id of the promotion; null if there is none. */
   promotionId: string;
 }
 
 /** The parameters of promotions.update. */
 export interface PromotionsUpdateParams {
+  /** The id of the promotion; null if there is none. */
   promotionId: string;
+  /** The text that comes with it; null if there is none. */
   message?: string;
+  /** The number of days until it expires. */
   expiresInDays?: number;
+  /** How often it can be claimed; null if there is no limit. */
   maxClaims?: number;
 }
 

@@ -7,21 +7,27 @@ import type { DeletedResult, QueueItem, QueueItemPage, Series } from "../types.j
 
 /** The parameters of queue.count. */
 export interface QueueCountParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
-  /** Default: "day". */
+  /** How the values are grouped. Default: "day". */
   by?: "day" | "month";
 }
 
 /** The parameters of queue.delete. */
 export interface QueueDeleteParams {
+  /** The id in the queue; null if it is not queued. */
   queueId: string;
 }
 
 /** The parameters of queue.list. */
 export interface QueueListParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
+  /** What kind it is. */
   kind?: "post" | "message" | "stream" | "story";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -31,12 +37,15 @@ export interface QueueListParams {
 
 /** The parameters of queue.publishNow. */
 export interface QueuePublishNowParams {
+  /** The id in the queue; null if it is not queued. */
   queueId: string;
 }
 
 /** The parameters of queue.reschedule. */
 export interface QueueRescheduleParams {
+  /** The id in the queue; null if it is not queued. */
   queueId: string;
+  /** When it is published; null if it is published immediately. */
   scheduledAt: string;
 }
 

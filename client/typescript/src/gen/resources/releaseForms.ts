@@ -7,12 +7,15 @@ import type { Media, ReleaseForm, ReleaseFormPage, ReleaseFormsCreateInviteResul
 
 /** The parameters of releaseForms.createInvite. */
 export interface ReleaseFormsCreateInviteParams {
+  /** The name. */
   name: string;
+  /** The email address. */
   email?: string;
 }
 
 /** The parameters of releaseForms.list. */
 export interface ReleaseFormsListParams {
+  /** The status. */
   status?: "pending" | "approved" | "rejected" | "expired";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -22,6 +25,7 @@ export interface ReleaseFormsListParams {
 
 /** The parameters of releaseForms.listTaggable. */
 export interface ReleaseFormsListTaggableParams {
+  /** The text to search for. */
   query?: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -31,7 +35,9 @@ export interface ReleaseFormsListTaggableParams {
 
 /** The parameters of releaseForms.tagMedia. */
 export interface ReleaseFormsTagMediaParams {
+  /** The id of the media file; null if there is none. */
   mediaId: string;
+  /** The release forms of the people who are shown. */
   releaseFormIds: string[];
 }
 

@@ -17,55 +17,73 @@ import type {
 
 /** The parameters of settings.addSocialLink. */
 export interface SettingsAddSocialLinkParams {
+  /** The name that is shown. */
   label: string;
+  /** The address. */
   url: string;
 }
 
 /** The parameters of settings.checkUsername. */
 export interface SettingsCheckUsernameParams {
+  /** The name in the address of the profile. */
   username: string;
 }
 
 /** The parameters of settings.removeSocialLink. */
 export interface SettingsRemoveSocialLinkParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
 }
 
 /** The parameters of settings.revokeSession. */
 export interface SettingsRevokeSessionParams {
+  /** The id of the session. */
   sessionId: string;
 }
 
 /** The parameters of settings.setBlockedCountries. */
 export interface SettingsSetBlockedCountriesParams {
+  /** The countries, as ISO 3166 codes. */
   countries: string[];
 }
 
 /** The parameters of settings.setSubscriptionPrice. */
 export interface SettingsSetSubscriptionPriceParams {
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents: number;
 }
 
 /** The parameters of settings.setWelcomeMessage. */
 export interface SettingsSetWelcomeMessageParams {
+  /** Whether it is switched on. */
   enabled: boolean;
+  /** The text. */
   text?: string;
+  /** The media files to attach. */
   mediaIds?: string[];
+  /** The price, in cents; 0 if it costs nothing. */
   priceCents?: number;
 }
 
 /** The parameters of settings.updateProfile. */
 export interface SettingsUpdateProfileParams {
+  /** The name that the profile shows. */
   displayName?: string;
+  /** The text of the profile. */
   bio?: string;
+  /** The place that the profile shows; null if there is none. */
   location?: string;
+  /** The address of the person's own website; null if there is none. */
   websiteUrl?: string;
 }
 
 /** The parameters of settings.updateSocialLink. */
 export interface SettingsUpdateSocialLinkParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** The name that is shown. */
   label?: string;
+  /** The address. */
   url?: string;
 }
 

@@ -15,79 +15,103 @@ import type {
 
 /** The parameters of statistics.countries. */
 export interface StatisticsCountriesParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
+  /** The largest number of items to return. */
   limit?: number;
 }
 
 /** The parameters of statistics.overview. */
 export interface StatisticsOverviewParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
 }
 
 /** The parameters of statistics.subscribers. */
 export interface StatisticsSubscribersParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
-  /** Default: "day". */
+  /** How the values are grouped. Default: "day". */
   by?: "day" | "week" | "month";
-  /** Default: "all". */
+  /** What kind it is. Default: "all". */
   kind?: "all" | "new" | "renewed" | "lost";
 }
 
 /** The parameters of statistics.topLinks. */
 export interface StatisticsTopLinksParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
-  /** Default: "tracking". */
+  /** What kind it is. Default: "tracking". */
   kind?: "tracking" | "trial" | "promotion";
+  /** The largest number of items to return. */
   limit?: number;
 }
 
 /** The parameters of statistics.topMessages. */
 export interface StatisticsTopMessagesParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
-  /** Default: "earnings". */
+  /** How the values are grouped. Default: "earnings". */
   by?: "earnings" | "purchases" | "views";
+  /** The largest number of items to return. */
   limit?: number;
 }
 
 /** The parameters of statistics.topPosts. */
 export interface StatisticsTopPostsParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
-  /** Default: "earnings". */
+  /** How the values are grouped. Default: "earnings". */
   by?: "earnings" | "views" | "likes" | "tips";
+  /** The largest number of items to return. */
   limit?: number;
 }
 
 /** The parameters of statistics.topStories. */
 export interface StatisticsTopStoriesParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
-  /** Default: "views". */
+  /** How the values are grouped. Default: "views". */
   by?: "views" | "tips" | "likes";
+  /** The largest number of items to return. */
   limit?: number;
 }
 
 /** The parameters of statistics.topStreams. */
 export interface StatisticsTopStreamsParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
-  /** Default: "earnings". */
+  /** How the values are grouped. Default: "earnings". */
   by?: "earnings" | "viewers";
+  /** The largest number of items to return. */
   limit?: number;
 }
 
 /** The parameters of statistics.visitors. */
 export interface StatisticsVisitorsParams {
+  /** The start of the period; null if it has none. */
   from: string;
+  /** The end of the period; null if it has none. */
   to: string;
-  /** Default: "day". */
+  /** How the values are grouped. Default: "day". */
   by?: "day" | "week" | "month";
-  /** Default: "all". */
+  /** Whom it is for. Default: "all". */
   audience?: "all" | "guests" | "users";
 }
 

@@ -7,25 +7,33 @@ import type { DeletedResult, OkResult, Story, StoryPage, StoryStats, StoryViewer
 
 /** The parameters of stories.create. */
 export interface StoriesCreateParams {
+  /** The id of the media file; null if there is none. */
   mediaId: string;
+  /** The text. */
   text?: string;
+  /** The user whose profile the story links to. */
   linkUserId?: string;
+  /** The question that the story asks. */
   questionText?: string;
+  /** The release forms of the people who are shown. */
   releaseFormIds?: string[];
 }
 
 /** The parameters of stories.delete. */
 export interface StoriesDeleteParams {
+  /** The id of the story. */
   storyId: string;
 }
 
 /** The parameters of stories.get. */
 export interface StoriesGetParams {
+  /** The id of the story. */
   storyId: string;
 }
 
 /** The parameters of stories.getStats. */
 export interface StoriesGetStatsParams {
+  /** The id of the story. */
   storyId: string;
 }
 
@@ -39,6 +47,7 @@ export interface StoriesListArchiveParams {
 
 /** The parameters of stories.listViewers. */
 export interface StoriesListViewersParams {
+  /** The id of the story. */
   storyId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -48,6 +57,7 @@ export interface StoriesListViewersParams {
 
 /** The parameters of stories.markWatched. */
 export interface StoriesMarkWatchedParams {
+  /** The id of the story. */
   storyId: string;
 }
 

@@ -7,21 +7,25 @@ import type { CanceledResult, Comment, CommentPage, StoppedResult, Stream, Strea
 
 /** The parameters of streams.cancel. */
 export interface StreamsCancelParams {
+  /** The id of the stream. */
   streamId: string;
 }
 
 /** The parameters of streams.get. */
 export interface StreamsGetParams {
+  /** The id of the stream. */
   streamId: string;
 }
 
 /** The parameters of streams.getStats. */
 export interface StreamsGetStatsParams {
+  /** The id of the stream. */
   streamId: string;
 }
 
 /** The parameters of streams.listComments. */
 export interface StreamsListCommentsParams {
+  /** The id of the stream. */
   streamId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -31,6 +35,7 @@ export interface StreamsListCommentsParams {
 
 /** The parameters of streams.list. */
 export interface StreamsListParams {
+  /** The state. */
   state?: "scheduled" | "live" | "ended";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -40,26 +45,35 @@ export interface StreamsListParams {
 
 /** The parameters of streams.schedule. */
 export interface StreamsScheduleParams {
+  /** The title; null if there is none. */
   title: string;
   /** A time in the past means now. */
   startsAt: string;
+  /** The text that describes it. */
   description?: string;
-  /** Default: "fans". */
+  /** Whom it is for. Default: "fans". */
   audience?: "fans" | "everyone" | "lists";
+  /** The ids of the lists. */
   listIds?: string[];
+  /** The amount of tips to reach, in cents; null if there is no goal. */
   tipGoalCents?: number;
 }
 
 /** The parameters of streams.stop. */
 export interface StreamsStopParams {
+  /** The id of the stream. */
   streamId: string;
 }
 
 /** The parameters of streams.update. */
 export interface StreamsUpdateParams {
+  /** The id of the stream. */
   streamId: string;
+  /** The title; null if there is none. */
   title?: string;
+  /** The text that describes it. */
   description?: string;
+  /** When it starts. */
   startsAt?: string;
 }
 

@@ -17,33 +17,41 @@ import type {
 
 /** The parameters of trackingLinks.create. */
 export interface TrackingLinksCreateParams {
+  /** The name. */
   name: string;
+  /** The creator's own words for it. */
   tags?: string[];
 }
 
 /** The parameters of trackingLinks.delete. */
 export interface TrackingLinksDeleteParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
 }
 
 /** The parameters of trackingLinks.get. */
 export interface TrackingLinksGetParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
 }
 
 /** The parameters of trackingLinks.getStats. */
 export interface TrackingLinksGetStatsParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** The start of the period; null if it has none. */
   from?: string;
+  /** The end of the period; null if it has none. */
   to?: string;
 }
 
 /** The parameters of trackingLinks.list. */
 export interface TrackingLinksListParams {
-  /** Default: "active". */
+  /** The state. Default: "active". */
   state?: "active" | "ended" | "all";
-  /** Default: "newest". */
+  /** The order of the items. Default: "newest". */
   order?: "newest" | "clicks" | "subscribers" | "revenue";
+  /** The text to search for. */
   query?: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -53,7 +61,9 @@ export interface TrackingLinksListParams {
 
 /** The parameters of trackingLinks.listSpenders. */
 export interface TrackingLinksListSpendersParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** The smallest amount that the fans to list have paid, in cents. */
   minSpendCents?: number;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -63,6 +73,7 @@ export interface TrackingLinksListSpendersParams {
 
 /** The parameters of trackingLinks.listSubscribers. */
 export interface TrackingLinksListSubscribersParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -72,20 +83,27 @@ export interface TrackingLinksListSubscribersParams {
 
 /** The parameters of trackingLinks.share. */
 export interface TrackingLinksShareParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of trackingLinks.unshare. */
 export interface TrackingLinksUnshareParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of trackingLinks.update. */
 export interface TrackingLinksUpdateParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** The name. */
   name?: string;
+  /** The creator's own words for it. */
   tags?: string[];
 }
 

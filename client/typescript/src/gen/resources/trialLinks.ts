@@ -17,38 +17,49 @@ import type {
 
 /** The parameters of trialLinks.create. */
 export interface TrialLinksCreateParams {
+  /** The name. */
   name: string;
+  /** The number of free days. */
   durationDays: number;
+  /** How often it can be claimed; null if there is no limit. */
   maxClaims?: number;
+  /** When it expires; null if it does not expire. */
   expiresAt?: string;
+  /** The creator's own words for it. */
   tags?: string[];
 }
 
 /** The parameters of trialLinks.delete. */
 export interface TrialLinksDeleteParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
 }
 
 /** The parameters of trialLinks.end. */
 export interface TrialLinksEndParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
 }
 
 /** The parameters of trialLinks.get. */
 export interface TrialLinksGetParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
 }
 
 /** The parameters of trialLinks.getStats. */
 export interface TrialLinksGetStatsParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** The start of the period; null if it has none. */
   from?: string;
+  /** The end of the period; null if it has none. */
   to?: string;
 }
 
 /** The parameters of trialLinks.list. */
 export interface TrialLinksListParams {
-  /** Default: "active". */
+  /** The state. Default: "active". */
   state?: "active" | "ended" | "all";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -58,7 +69,9 @@ export interface TrialLinksListParams {
 
 /** The parameters of trialLinks.listSpenders. */
 export interface TrialLinksListSpendersParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** The smallest amount that the fans to list have paid, in cents. */
   minSpendCents?: number;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -68,6 +81,7 @@ export interface TrialLinksListSpendersParams {
 
 /** The parameters of trialLinks.listSubscribers. */
 export interface TrialLinksListSubscribersParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -77,20 +91,27 @@ export interface TrialLinksListSubscribersParams {
 
 /** The parameters of trialLinks.share. */
 export interface TrialLinksShareParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of trialLinks.unshare. */
 export interface TrialLinksUnshareParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of trialLinks.update. */
 export interface TrialLinksUpdateParams {
+  /** The id of the link; null if no link was used. */
   linkId: string;
+  /** The name. */
   name?: string;
+  /** The creator's own words for it. */
   tags?: string[];
 }
 

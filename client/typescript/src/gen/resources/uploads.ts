@@ -6,6 +6,7 @@ import type { AbortedResult, Upload, UploadsCheckResult, UploadsGetPartUrlResult
 
 /** The parameters of uploads.abort. */
 export interface UploadsAbortParams {
+  /** The id of the upload; null if there is none. */
   uploadId: string;
 }
 
@@ -19,39 +20,51 @@ export interface UploadsCheckParams {
 
 /** The parameters of uploads.complete. */
 export interface UploadsCompleteParams {
+  /** The id of the upload; null if there is none. */
   uploadId: string;
+  /** The parts of the file. */
   parts?: UploadsCompletePart[];
 }
 
 /** An uploaded part. */
 export interface UploadsCompletePart {
+  /** The number of the part, from 1. */
   number: number;
+  /** The platform's tag of the part. */
   etag?: string;
 }
 
 /** The parameters of uploads.fromUrl. */
 export interface UploadsFromUrlParams {
+  /** The address. */
   url: string;
+  /** The name of the file. */
   fileName?: string;
+  /** The media type of the file, such as image/jpeg. */
   mimeType?: string;
 }
 
 /** The parameters of uploads.get. */
 export interface UploadsGetParams {
+  /** The id of the upload; null if there is none. */
   uploadId: string;
 }
 
 /** The parameters of uploads.getPartUrl. */
 export interface UploadsGetPartUrlParams {
+  /** The id of the upload; null if there is none. */
   uploadId: string;
+  /** The number of the part, from 1. */
   partNumber: number;
 }
 
 /** The parameters of uploads.init. */
 export interface UploadsInitParams {
+  /** The name of the file. */
   fileName: string;
   /** in bytes */
   size: number;
+  /** The media type of the file, such as image/jpeg. */
   mimeType: string;
   /** 64 hexadecimal digits */
   sha256?: string;

@@ -15,21 +15,25 @@ import type {
 
 /** The parameters of users.block. */
 export interface UsersBlockParams {
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of users.follow. */
 export interface UsersFollowParams {
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of users.getByUsername. */
 export interface UsersGetByUsernameParams {
+  /** The name in the address of the profile. */
   username: string;
 }
 
 /** The parameters of users.get. */
 export interface UsersGetParams {
+  /** The id of the user. */
   userId: string;
 }
 
@@ -43,6 +47,7 @@ export interface UsersListBlockedParams {
 
 /** The parameters of users.list. */
 export interface UsersListParams {
+  /** The ids of the users. */
   userIds: string[];
 }
 
@@ -56,18 +61,23 @@ export interface UsersListRestrictedParams {
 
 /** The parameters of users.report. */
 export interface UsersReportParams {
+  /** The id of the user. */
   userId: string;
+  /** Why; null if there is no reason. */
   reason: string;
+  /** The creator's note on the fan; null if there is none. */
   note?: string;
 }
 
 /** The parameters of users.restrict. */
 export interface UsersRestrictParams {
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of users.search. */
 export interface UsersSearchParams {
+  /** The text to search for. */
   query: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -77,16 +87,19 @@ export interface UsersSearchParams {
 
 /** The parameters of users.unblock. */
 export interface UsersUnblockParams {
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of users.unfollow. */
 export interface UsersUnfollowParams {
+  /** The id of the user. */
   userId: string;
 }
 
 /** The parameters of users.unrestrict. */
 export interface UsersUnrestrictParams {
+  /** The id of the user. */
   userId: string;
 }
 

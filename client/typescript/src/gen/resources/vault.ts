@@ -14,27 +14,33 @@ import type {
 
 /** The parameters of vault.delete. */
 export interface VaultDeleteParams {
+  /** The media files to attach. */
   mediaIds: string[];
 }
 
 /** The parameters of vault.getDownloadUrl. */
 export interface VaultGetDownloadUrlParams {
+  /** The id of the media file; null if there is none. */
   mediaId: string;
-  /** Default: "full". */
+  /** Which version of the file to download. Default: "full". */
   quality?: "thumb" | "preview" | "full" | "source";
 }
 
 /** The parameters of vault.get. */
 export interface VaultGetParams {
+  /** The id of the media file; null if there is none. */
   mediaId: string;
 }
 
 /** The parameters of vault.list. */
 export interface VaultListParams {
+  /** Which type it is. */
   type?: "photo" | "video" | "audio" | "gif";
+  /** The id of the folder. */
   folderId?: string;
-  /** Default: "newest". */
+  /** The order of the items. Default: "newest". */
   order?: "newest" | "oldest" | "mostLiked" | "highestTips";
+  /** The text to search for. */
   query?: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -44,6 +50,7 @@ export interface VaultListParams {
 
 /** The parameters of vault.listUsage. */
 export interface VaultListUsageParams {
+  /** The id of the media file; null if there is none. */
   mediaId: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;

@@ -15,28 +15,35 @@ import type {
 
 /** The parameters of vaultFolders.addMedia. */
 export interface VaultFoldersAddMediaParams {
+  /** The id of the folder. */
   folderId: string;
+  /** The media files to attach. */
   mediaIds: string[];
 }
 
 /** The parameters of vaultFolders.create. */
 export interface VaultFoldersCreateParams {
+  /** The name. */
   name: string;
 }
 
 /** The parameters of vaultFolders.delete. */
 export interface VaultFoldersDeleteParams {
+  /** The id of the folder. */
   folderId: string;
 }
 
 /** The parameters of vaultFolders.get. */
 export interface VaultFoldersGetParams {
+  /** The id of the folder. */
   folderId: string;
 }
 
 /** The parameters of vaultFolders.listMedia. */
 export interface VaultFoldersListMediaParams {
+  /** The id of the folder. */
   folderId: string;
+  /** Which type it is. */
   type?: "photo" | "video" | "audio" | "gif";
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -46,6 +53,7 @@ export interface VaultFoldersListMediaParams {
 
 /** The parameters of vaultFolders.list. */
 export interface VaultFoldersListParams {
+  /** The text to search for. */
   query?: string;
   /** How many items a page has at most. Default: 20. */
   limit?: number;
@@ -55,13 +63,17 @@ export interface VaultFoldersListParams {
 
 /** The parameters of vaultFolders.removeMedia. */
 export interface VaultFoldersRemoveMediaParams {
+  /** The id of the folder. */
   folderId: string;
+  /** The media files to attach. */
   mediaIds: string[];
 }
 
 /** The parameters of vaultFolders.rename. */
 export interface VaultFoldersRenameParams {
+  /** The id of the folder. */
   folderId: string;
+  /** The name. */
   name: string;
 }
 
