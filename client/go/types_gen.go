@@ -1962,6 +1962,9 @@ type Log struct {
 	DurationMs float64 `json:"durationMs"`
 	// The fields of the request that the problem pointed at; empty if there are none. Their values are not stored.
 	Errors []LogField `json:"errors"`
+	// The events that this service sent because of the request, such as account.paused; empty if there are none. Events of
+	// the platform are not among them. GET /v1/deliveries has their deliveries.
+	Events []LogEvent `json:"events"`
 	// Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
 	// Values of the request and texts are not stored.
 	Extensions map[string]json.RawMessage `json:"extensions"`
@@ -1990,6 +1993,16 @@ type Log struct {
 	UpstreamCode json.RawMessage `json:"upstreamCode"`
 	// The part of it that the platform and the connection to it took; null if the platform was not called.
 	UpstreamMs *float64 `json:"upstreamMs"`
+}
+
+// LogEvent is an event that a request caused.
+type LogEvent struct {
+	// Null for an event of the organisation.
+	AccountID *string `json:"accountId"`
+	// The kind of the event, for example account.paused.
+	Event string `json:"event"`
+	// The event's id.
+	ID string `json:"id"`
 }
 
 // LogField is an invalid field of a request.

@@ -554,6 +554,8 @@ class LogsListParams(TypedDict):
     """Only requests with this text in the method, the problem, its reason, the id or the platform's code, in upper or
     lower case.
     """
+    event_id: NotRequired[str]
+    """Only the request that caused this event."""
     min_duration_ms: NotRequired[int]
     """Only requests that took at least this long."""
     counted: NotRequired[bool]

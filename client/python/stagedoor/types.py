@@ -2416,6 +2416,10 @@ class Log(TypedDict):
     """Time from the arrival of the request to its response."""
     errors: list[LogField]
     """The fields of the request that the problem pointed at; empty if there are none. Their values are not stored."""
+    events: list[LogEvent]
+    """The events that this service sent because of the request, such as account.paused; empty if there are none. Events
+    of the platform are not among them. GET /v1/deliveries has their deliveries.
+    """
     extensions: dict[str, Any]
     """Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
     Values of the request and texts are not stored.
@@ -2446,6 +2450,17 @@ class Log(TypedDict):
     """The platform's own code, an integer or a string; null if it returned none."""
     upstreamMs: float | None
     """The part of it that the platform and the connection to it took; null if the platform was not called."""
+
+
+class LogEvent(TypedDict):
+    """An event that a request caused."""
+
+    accountId: str | None
+    """Null for an event of the organisation."""
+    event: str
+    """The kind of the event, for example account.paused."""
+    id: str
+    """The event's id."""
 
 
 class LogField(TypedDict):
@@ -5595,6 +5610,7 @@ __all__ = [
     "ListsRemoveUsersResult",
     "ListsSetForUserResult",
     "Log",
+    "LogEvent",
     "LogField",
     "LogPage",
     "Mail",

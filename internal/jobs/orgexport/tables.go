@@ -194,7 +194,7 @@ var tables = []table{
 		columns: []string{
 			"request_id", "at", "key_id", "account_id", "operation", "verb", "status", "problem", "reason", "fields", "source", "retryable",
 			"replayed", "dry_run", "took_us", "upstream_us", "bytes_in", "bytes_out", "upstream_code", "upstream_text",
-			"members", "is_free",
+			"members", "is_free", "events",
 		},
 		withheld: reasons(""),
 	},

@@ -199,5 +199,6 @@ var nav = []group{
 		{file: "adr/0048-openapi-as-a-product.md"},
 		{file: "adr/0049-compatibility.md"},
 		{file: "adr/0050-sdk-jobs.md"},
+		{file: "adr/0052-figures-of-the-overview.md"},
 	}},
 }

@@ -2660,6 +2660,7 @@ export interface components {
             dryRun: boolean;
             durationMs: number;
             errors: components["schemas"]["LogField"][];
+            events: components["schemas"]["LogEvent"][];
             extensions: {
                 [key: string]: unknown;
             };
@@ -2676,6 +2677,11 @@ export interface components {
             status: number;
             upstreamCode: unknown;
             upstreamMs: number | null;
+        };
+        LogEvent: {
+            accountId: string | null;
+            event: string;
+            id: string;
         };
         LogField: {
             code: string;
@@ -5024,6 +5030,7 @@ export interface operations {
                 source?: "api" | "dashboard" | "cli";
                 reason?: string;
                 q?: string;
+                eventId?: string;
                 minDurationMs?: number;
                 counted?: boolean;
                 since?: string;

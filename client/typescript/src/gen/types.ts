@@ -1689,6 +1689,11 @@ export interface Log {
   /** The fields of the request that the problem pointed at; empty if there are none. Their values are not stored. */
   errors: LogField[];
   /**
+   * The events that this service sent because of the request, such as account.paused; empty if there are none. Events
+   * of the platform are not among them. GET /v1/deliveries has their deliveries.
+   */
+  events: LogEvent[];
+  /**
    * Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
    * Values of the request and texts are not stored.
    */
@@ -1720,6 +1725,16 @@ export interface Log {
   upstreamCode: unknown;
   /** The part of it that the platform and the connection to it took; null if the platform was not called. */
   upstreamMs: number | null;
+}
+
+/** An event that a request caused. */
+export interface LogEvent {
+  /** Null for an event of the organisation. */
+  accountId: string | null;
+  /** The kind of the event, for example account.paused. */
+  event: string;
+  /** The event's id. */
+  id: string;
 }
 
 /** An invalid field of a request. */
