@@ -864,6 +864,9 @@ type ConnectSession struct {
 	Kinds []string `json:"kinds"`
 	// The label of the account that is connected; may be empty.
 	Label string `json:"label"`
+	// What became of the email with the link. Only the response that creates the link has it; null otherwise, and if
+	// deliver was not set.
+	Mail *Mail `json:"mail"`
 	// When a person first opened the link; null if that has not happened. A link preview does not count.
 	OpenedAt *time.Time `json:"opened_at"`
 	// The platform that the page asks for; null if the organisation has none.
@@ -1524,7 +1527,9 @@ type Invitation struct {
 type InvitationSent struct {
 	// The invitation.
 	Invitation Invitation `json:"invitation"`
-	// The link to send. It is shown only once, works once, and only for the invited address.
+	// What became of the email with the link.
+	Mail *Mail `json:"mail"`
+	// The link. It is shown only once, works once, and only for the invited address.
 	URL string `json:"url"`
 }
 
@@ -1775,7 +1780,7 @@ type LinkClickedData struct {
 
 // LinkDelivery is the recipient of a link.
 type LinkDelivery struct {
-	// Ignored: this service sends no email.
+	// The creator's email address. A creator gets at most one email per hour about the same connection.
 	Email string `json:"email,omitzero"`
 }
 
@@ -1961,6 +1966,9 @@ type Log struct {
 	DurationMs float64 `json:"durationMs"`
 	// The fields of the request that the problem pointed at; empty if there are none. Their values are not stored.
 	Errors []LogField `json:"errors"`
+	// The events that this service sent because of the request, such as account.paused; empty if there are none. Events of
+	// the platform are not among them. GET /v1/deliveries has their deliveries.
+	Events []LogEvent `json:"events"`
 	// Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
 	// Values of the request and texts are not stored.
 	Extensions map[string]json.RawMessage `json:"extensions"`
@@ -1991,6 +1999,16 @@ type Log struct {
 	UpstreamMs *float64 `json:"upstreamMs"`
 }
 
+// LogEvent is an event that a request caused.
+type LogEvent struct {
+	// Null for an event of the organisation.
+	AccountID *string `json:"accountId"`
+	// The kind of the event, for example account.paused.
+	Event string `json:"event"`
+	// The event's id.
+	ID string `json:"id"`
+}
+
 // LogField is an invalid field of a request.
 type LogField struct {
 	// A stable word for the error.
@@ -2005,6 +2023,20 @@ type LogPage struct {
 	Logs []Log `json:"logs"`
 	// Null on the last page.
 	NextCursor *string `json:"nextCursor"`
+}
+
+// Mail: what became of an email that the service was to send.
+type Mail struct {
+	// queued: the service sends the email within seconds. not_configured: the service has no mail server; send the text
+	// yourself. limited: the email is not sent, because the recipient got one about the same within the hour, or because
+	// the organisation has sent 200 emails within the hour. One of queued, not_configured, limited; others may follow.
+	Status string `json:"status"`
+	// The subject of the email.
+	Subject string `json:"subject"`
+	// The text of the email, with its link.
+	Text string `json:"text"`
+	// The recipient's address, with most characters hidden.
+	To string `json:"to"`
 }
 
 // MassMessage is a message to many recipients.

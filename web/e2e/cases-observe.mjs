@@ -332,7 +332,7 @@ export const cases = [
   ],
   ['events-ghost', '/events', observed({ ghost: true }), { see: ['memberCreated', 'loved the last post'] }],
   ['events-dropped', '/events', events({ dropped: true }), { see: ['Reconnecting', 'loved the last post'] }],
-  ['event', '/events/' + id('evt_', 4), observed(), { see: 'session_expired' }],
+  ['event', '/events/' + id('evt_', 4), observed(), { see: ['session_expired', 'Caused by the request'] }],
   [
     'event-missing',
     '/events/' + id('evt_', 4),
@@ -597,7 +597,18 @@ export const cases = [
     'log',
     '/logs/' + id('req_', 4),
     observed(),
-    { see: ['quota-exceeded', 'Rate limit reached', 'Account writes per minute', '31 of 30', 'Limit reset', 'growth'] },
+    {
+      see: [
+        'quota-exceeded',
+        'Rate limit reached',
+        'Account writes per minute',
+        '31 of 30',
+        'Limit reset',
+        'growth',
+        'What this service sent because of the request',
+        'account.paused',
+      ],
+    },
   ],
   [
     'log-fields',
@@ -614,6 +625,7 @@ export const cases = [
           reason: null,
           extensions: {},
           resetAt: null,
+          events: [],
           errors: [
             { pointer: '/scopes/0', code: 'enum' },
             { pointer: '/expiresAt', code: 'format' },

@@ -1099,6 +1099,10 @@ class ConnectSession(TypedDict):
     """The ways to connect that the page offers."""
     label: str
     """The label of the account that is connected; may be empty."""
+    mail: Mail | None
+    """What became of the email with the link. Only the response that creates the link has it; null otherwise, and if
+    deliver was not set.
+    """
     opened_at: str | None
     """When a person first opened the link; null if that has not happened. A link preview does not count."""
     platform: str | None
@@ -1888,8 +1892,10 @@ class InvitationSent(TypedDict):
 
     invitation: Invitation
     """The invitation."""
+    mail: Mail | None
+    """What became of the email with the link."""
     url: str
-    """The link to send. It is shown only once, works once, and only for the invited address."""
+    """The link. It is shown only once, works once, and only for the invited address."""
 
 
 class InvitationWithdrawn(TypedDict):
@@ -2161,7 +2167,7 @@ class LinkDelivery(TypedDict):
     """The recipient of a link."""
 
     email: NotRequired[str]
-    """Ignored: this service sends no email."""
+    """The creator's email address. A creator gets at most one email per hour about the same connection."""
 
 
 LinkStats = TypedDict(
@@ -2416,6 +2422,10 @@ class Log(TypedDict):
     """Time from the arrival of the request to its response."""
     errors: list[LogField]
     """The fields of the request that the problem pointed at; empty if there are none. Their values are not stored."""
+    events: list[LogEvent]
+    """The events that this service sent because of the request, such as account.paused; empty if there are none. Events
+    of the platform are not among them. GET /v1/deliveries has their deliveries.
+    """
     extensions: dict[str, Any]
     """Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
     Values of the request and texts are not stored.
@@ -2448,6 +2458,17 @@ class Log(TypedDict):
     """The part of it that the platform and the connection to it took; null if the platform was not called."""
 
 
+class LogEvent(TypedDict):
+    """An event that a request caused."""
+
+    accountId: str | None
+    """Null for an event of the organisation."""
+    event: str
+    """The kind of the event, for example account.paused."""
+    id: str
+    """The event's id."""
+
+
 class LogField(TypedDict):
     """An invalid field of a request."""
 
@@ -2464,6 +2485,22 @@ class LogPage(TypedDict):
     """Newest first."""
     nextCursor: str | None
     """Null on the last page."""
+
+
+class Mail(TypedDict):
+    """What became of an email that the service was to send."""
+
+    status: Literal["queued", "not_configured", "limited"] | str
+    """queued: the service sends the email within seconds. not_configured: the service has no mail server; send the text
+    yourself. limited: the email is not sent, because the recipient got one about the same within the hour, or
+    because the organisation has sent 200 emails within the hour.
+    """
+    subject: str
+    """The subject of the email."""
+    text: str
+    """The text of the email, with its link."""
+    to: str
+    """The recipient's address, with most characters hidden."""
 
 
 class MassMessage(TypedDict):
@@ -5583,8 +5620,10 @@ __all__ = [
     "ListsRemoveUsersResult",
     "ListsSetForUserResult",
     "Log",
+    "LogEvent",
     "LogField",
     "LogPage",
+    "Mail",
     "MassMessage",
     "MassMessagePage",
     "MassMessageSentData",

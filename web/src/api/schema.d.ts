@@ -2157,6 +2157,7 @@ export interface components {
             id: string;
             kinds: string[];
             label: string;
+            mail: components["schemas"]["Mail"] | null;
             opened_at: string | null;
             platform: string | null;
             reconnect_account_id: string | null;
@@ -2210,7 +2211,6 @@ export interface components {
         CreateConnectSessionRequest: {
             account_id?: string;
             allowed_origins?: string[];
-            /** @deprecated */
             deliver?: components["schemas"]["LinkDelivery"];
             expires_in_sec?: number;
             kinds?: string[];
@@ -2468,6 +2468,7 @@ export interface components {
         };
         InvitationSent: {
             invitation: components["schemas"]["Invitation"];
+            mail: components["schemas"]["Mail"] | null;
             url: string;
         };
         InvitationWithdrawn: {
@@ -2476,6 +2477,8 @@ export interface components {
         };
         InviteMemberRequest: {
             email: string;
+            /** @enum {string} */
+            locale?: "en" | "es";
             /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
         };
@@ -2659,6 +2662,7 @@ export interface components {
             dryRun: boolean;
             durationMs: number;
             errors: components["schemas"]["LogField"][];
+            events: components["schemas"]["LogEvent"][];
             extensions: {
                 [key: string]: unknown;
             };
@@ -2676,6 +2680,11 @@ export interface components {
             upstreamCode: unknown;
             upstreamMs: number | null;
         };
+        LogEvent: {
+            accountId: string | null;
+            event: string;
+            id: string;
+        };
         LogField: {
             code: string;
             pointer: string;
@@ -2686,6 +2695,12 @@ export interface components {
         };
         LogResponse: {
             log: components["schemas"]["Log"];
+        };
+        Mail: {
+            status: string;
+            subject: string;
+            text: string;
+            to: string;
         };
         Member: {
             email: string;
@@ -5024,6 +5039,7 @@ export interface operations {
                 source?: "api" | "dashboard" | "cli";
                 reason?: string;
                 q?: string;
+                eventId?: string;
                 minDurationMs?: number;
                 counted?: boolean;
                 since?: string;
