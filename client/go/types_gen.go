@@ -864,6 +864,9 @@ type ConnectSession struct {
 	Kinds []string `json:"kinds"`
 	// The label of the account that is connected; may be empty.
 	Label string `json:"label"`
+	// What became of the email with the link. Only the response that creates the link has it; null otherwise, and if
+	// deliver was not set.
+	Mail *Mail `json:"mail"`
 	// When a person first opened the link; null if that has not happened. A link preview does not count.
 	OpenedAt *time.Time `json:"opened_at"`
 	// The platform that the page asks for; null if the organisation has none.
@@ -1522,7 +1525,9 @@ type Invitation struct {
 type InvitationSent struct {
 	// The invitation.
 	Invitation Invitation `json:"invitation"`
-	// The link to send. It is shown only once, works once, and only for the invited address.
+	// What became of the email with the link.
+	Mail *Mail `json:"mail"`
+	// The link. It is shown only once, works once, and only for the invited address.
 	URL string `json:"url"`
 }
 
@@ -1771,7 +1776,7 @@ type LinkClickedData struct {
 
 // LinkDelivery is the recipient of a link.
 type LinkDelivery struct {
-	// Ignored: this service sends no email.
+	// The creator's email address. A creator gets at most one email per hour about the same connection.
 	Email string `json:"email,omitzero"`
 }
 
@@ -2014,6 +2019,20 @@ type LogPage struct {
 	Logs []Log `json:"logs"`
 	// Null on the last page.
 	NextCursor *string `json:"nextCursor"`
+}
+
+// Mail: what became of an email that the service was to send.
+type Mail struct {
+	// queued: the service sends the email within seconds. not_configured: the service has no mail server; send the text
+	// yourself. limited: the email is not sent, because the recipient got one about the same within the hour, or because
+	// the organisation has sent 200 emails within the hour. One of queued, not_configured, limited; others may follow.
+	Status string `json:"status"`
+	// The subject of the email.
+	Subject string `json:"subject"`
+	// The text of the email, with its link.
+	Text string `json:"text"`
+	// The recipient's address, with most characters hidden.
+	To string `json:"to"`
 }
 
 // MassMessage is a message to many recipients.

@@ -171,7 +171,8 @@ class ConnectCreateSessionParams(TypedDict):
     allowed_origins: NotRequired[list[str]]
     """Origins that may embed the page in a frame and receive its messages."""
     deliver: NotRequired[LinkDelivery]
-    """Deprecated: an email address is rejected, because this service sends no email. Send url to the creator yourself.
+    """Sends the link to the creator by email, in the language of locale. mail in the response says what became of it.
+    Default: you send url yourself.
     """
     expires_in_sec: NotRequired[int]
     """Default: 1800."""
@@ -678,6 +679,8 @@ class TeamInviteParams(TypedDict):
     email: str
     """The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
     """
+    locale: NotRequired[Literal["en", "es"]]
+    """The language of the email. Default: en."""
     role: MemberRole
     """What the person may do after joining."""
 

@@ -1099,6 +1099,10 @@ class ConnectSession(TypedDict):
     """The ways to connect that the page offers."""
     label: str
     """The label of the account that is connected; may be empty."""
+    mail: Mail | None
+    """What became of the email with the link. Only the response that creates the link has it; null otherwise, and if
+    deliver was not set.
+    """
     opened_at: str | None
     """When a person first opened the link; null if that has not happened. A link preview does not count."""
     platform: str | None
@@ -1884,8 +1888,10 @@ class InvitationSent(TypedDict):
 
     invitation: Invitation
     """The invitation."""
+    mail: Mail | None
+    """What became of the email with the link."""
     url: str
-    """The link to send. It is shown only once, works once, and only for the invited address."""
+    """The link. It is shown only once, works once, and only for the invited address."""
 
 
 class InvitationWithdrawn(TypedDict):
@@ -2155,7 +2161,7 @@ class LinkDelivery(TypedDict):
     """The recipient of a link."""
 
     email: NotRequired[str]
-    """Ignored: this service sends no email."""
+    """The creator's email address. A creator gets at most one email per hour about the same connection."""
 
 
 LinkStats = TypedDict(
@@ -2473,6 +2479,22 @@ class LogPage(TypedDict):
     """Newest first."""
     nextCursor: str | None
     """Null on the last page."""
+
+
+class Mail(TypedDict):
+    """What became of an email that the service was to send."""
+
+    status: Literal["queued", "not_configured", "limited"] | str
+    """queued: the service sends the email within seconds. not_configured: the service has no mail server; send the text
+    yourself. limited: the email is not sent, because the recipient got one about the same within the hour, or
+    because the organisation has sent 200 emails within the hour.
+    """
+    subject: str
+    """The subject of the email."""
+    text: str
+    """The text of the email, with its link."""
+    to: str
+    """The recipient's address, with most characters hidden."""
 
 
 class MassMessage(TypedDict):
@@ -5591,6 +5613,7 @@ __all__ = [
     "LogEvent",
     "LogField",
     "LogPage",
+    "Mail",
     "MassMessage",
     "MassMessagePage",
     "MassMessageSentData",

@@ -2157,6 +2157,7 @@ export interface components {
             id: string;
             kinds: string[];
             label: string;
+            mail: components["schemas"]["Mail"] | null;
             opened_at: string | null;
             platform: string | null;
             reconnect_account_id: string | null;
@@ -2210,7 +2211,6 @@ export interface components {
         CreateConnectSessionRequest: {
             account_id?: string;
             allowed_origins?: string[];
-            /** @deprecated */
             deliver?: components["schemas"]["LinkDelivery"];
             expires_in_sec?: number;
             kinds?: string[];
@@ -2467,6 +2467,7 @@ export interface components {
         };
         InvitationSent: {
             invitation: components["schemas"]["Invitation"];
+            mail: components["schemas"]["Mail"] | null;
             url: string;
         };
         InvitationWithdrawn: {
@@ -2475,6 +2476,8 @@ export interface components {
         };
         InviteMemberRequest: {
             email: string;
+            /** @enum {string} */
+            locale?: "en" | "es";
             /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
         };
@@ -2690,6 +2693,12 @@ export interface components {
         };
         LogResponse: {
             log: components["schemas"]["Log"];
+        };
+        Mail: {
+            status: string;
+            subject: string;
+            text: string;
+            to: string;
         };
         Member: {
             email: string;

@@ -587,6 +587,11 @@ export interface ConnectSession {
   kinds: string[];
   /** The label of the account that is connected; may be empty. */
   label: string;
+  /**
+   * What became of the email with the link. Only the response that creates the link has it; null otherwise, and if
+   * deliver was not set.
+   */
+  mail: Mail | null;
   /** When a person first opened the link; null if that has not happened. A link preview does not count. */
   opened_at: string | null;
   /** The platform that the page asks for; null if the organisation has none. */
@@ -1279,7 +1284,9 @@ export interface Invitation {
 export interface InvitationSent {
   /** The invitation. */
   invitation: Invitation;
-  /** The link to send. It is shown only once, works once, and only for the invited address. */
+  /** What became of the email with the link. */
+  mail: Mail | null;
+  /** The link. It is shown only once, works once, and only for the invited address. */
   url: string;
 }
 
@@ -1744,6 +1751,22 @@ export interface LogPage {
   logs: Log[];
   /** Null on the last page. */
   nextCursor: string | null;
+}
+
+/** What became of an email that the service was to send. */
+export interface Mail {
+  /**
+   * queued: the service sends the email within seconds. not_configured: the service has no mail server; send the text
+   * yourself. limited: the email is not sent, because the recipient got one about the same within the hour, or because
+   * the organisation has sent 200 emails within the hour.
+   */
+  status: "queued" | "not_configured" | "limited" | (string & {});
+  /** The subject of the email. */
+  subject: string;
+  /** The text of the email, with its link. */
+  text: string;
+  /** The recipient's address, with most characters hidden. */
+  to: string;
 }
 
 /** A message to many recipients. */
