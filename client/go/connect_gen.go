@@ -71,7 +71,8 @@ type ConnectCreateSessionParams struct {
 	AccountID string `json:"account_id,omitzero"`
 	// Origins that may embed the page in a frame and receive its messages.
 	AllowedOrigins []string `json:"allowed_origins,omitzero"`
-	// Deprecated: an email address is rejected, because this service sends no email. Send url to the creator yourself.
+	// Sends the link to the creator by email, in the language of locale. mail in the response says what became of it.
+	// Default: you send url yourself.
 	Deliver *LinkDelivery `json:"deliver,omitzero"`
 	// Default: 1800.
 	ExpiresInSec int64 `json:"expires_in_sec,omitzero"`

@@ -42,6 +42,8 @@ type LogsListParams struct {
 	// Only requests with this text in the method, the problem, its reason, the id or the platform's code, in upper or lower
 	// case.
 	Q string `json:"q,omitzero"`
+	// Only the request that caused this event.
+	EventID string `json:"eventId,omitzero"`
 	// Only requests that took at least this long.
 	MinDurationMs int64 `json:"minDurationMs,omitzero"`
 	// true: only requests that count as usage, which GET /v1/usage/series counts.

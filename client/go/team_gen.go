@@ -26,15 +26,17 @@ func (s *TeamService) EndSession(ctx context.Context, sessionID string, options 
 type TeamInviteParams struct {
 	// The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
 	Email string `json:"email"`
+	// The language of the email. Default: en. One of en, es.
+	Locale string `json:"locale,omitzero"`
 	// What the person may do after joining. One of owner, admin, developer, support.
 	Role string `json:"role"`
 }
 
 // Invite calls POST /v1/org/invitations: invite a member.
 //
-// Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces it.
-// This service sends no email: send the link yourself. A caller cannot grant a role with more rights than their own.
-// Only owners can add, change or remove owners.
+// Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces it. The
+// service sends the link by email, if it has a mail server: `mail` says what became of it. A caller cannot grant a role
+// with more rights than their own. Only owners can add, change or remove owners.
 //
 // Needs the scope `me:write`.
 func (s *TeamService) Invite(ctx context.Context, params TeamInviteParams, options ...CallOption) (*InvitationSent, error) {

@@ -864,6 +864,9 @@ type ConnectSession struct {
 	Kinds []string `json:"kinds"`
 	// The label of the account that is connected; may be empty.
 	Label string `json:"label"`
+	// What became of the email with the link. Only the response that creates the link has it; null otherwise, and if
+	// deliver was not set.
+	Mail *Mail `json:"mail"`
 	// When a person first opened the link; null if that has not happened. A link preview does not count.
 	OpenedAt *time.Time `json:"opened_at"`
 	// The platform that the page asks for; null if the organisation has none.
@@ -1212,6 +1215,8 @@ type EventPage struct {
 	Gap bool `json:"gap"`
 	// Send it as after to continue.
 	NextCursor string `json:"nextCursor"`
+	// With fromTime, toTime or q: how many events of the period this page has looked at. The period is over when it is 0.
+	Scanned int64 `json:"scanned"`
 }
 
 // EventToken is a token with which a browser follows an account's events.
@@ -1522,7 +1527,9 @@ type Invitation struct {
 type InvitationSent struct {
 	// The invitation.
 	Invitation Invitation `json:"invitation"`
-	// The link to send. It is shown only once, works once, and only for the invited address.
+	// What became of the email with the link.
+	Mail *Mail `json:"mail"`
+	// The link. It is shown only once, works once, and only for the invited address.
 	URL string `json:"url"`
 }
 
@@ -1548,6 +1555,8 @@ type Job struct {
 	ID string `json:"id"`
 	// What the job does. One of export, bulk, org_export; others may follow.
 	Kind string `json:"kind"`
+	// The method of an export or bulk job; null for other kinds.
+	Method *string `json:"method"`
 	// How much is done.
 	Progress JobProgress `json:"progress"`
 	// Null until it is over, and after the result has expired.
@@ -1771,7 +1780,7 @@ type LinkClickedData struct {
 
 // LinkDelivery is the recipient of a link.
 type LinkDelivery struct {
-	// Ignored: this service sends no email.
+	// The creator's email address. A creator gets at most one email per hour about the same connection.
 	Email string `json:"email,omitzero"`
 }
 
@@ -1957,6 +1966,9 @@ type Log struct {
 	DurationMs float64 `json:"durationMs"`
 	// The fields of the request that the problem pointed at; empty if there are none. Their values are not stored.
 	Errors []LogField `json:"errors"`
+	// The events that this service sent because of the request, such as account.paused; empty if there are none. Events of
+	// the platform are not among them. GET /v1/deliveries has their deliveries.
+	Events []LogEvent `json:"events"`
 	// Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
 	// Values of the request and texts are not stored.
 	Extensions map[string]json.RawMessage `json:"extensions"`
@@ -1987,6 +1999,16 @@ type Log struct {
 	UpstreamMs *float64 `json:"upstreamMs"`
 }
 
+// LogEvent is an event that a request caused.
+type LogEvent struct {
+	// Null for an event of the organisation.
+	AccountID *string `json:"accountId"`
+	// The kind of the event, for example account.paused.
+	Event string `json:"event"`
+	// The event's id.
+	ID string `json:"id"`
+}
+
 // LogField is an invalid field of a request.
 type LogField struct {
 	// A stable word for the error.
@@ -2001,6 +2023,20 @@ type LogPage struct {
 	Logs []Log `json:"logs"`
 	// Null on the last page.
 	NextCursor *string `json:"nextCursor"`
+}
+
+// Mail: what became of an email that the service was to send.
+type Mail struct {
+	// queued: the service sends the email within seconds. not_configured: the service has no mail server; send the text
+	// yourself. limited: the email is not sent, because the recipient got one about the same within the hour, or because
+	// the organisation has sent 200 emails within the hour. One of queued, not_configured, limited; others may follow.
+	Status string `json:"status"`
+	// The subject of the email.
+	Subject string `json:"subject"`
+	// The text of the email, with its link.
+	Text string `json:"text"`
+	// The recipient's address, with most characters hidden.
+	To string `json:"to"`
 }
 
 // MassMessage is a message to many recipients.
@@ -2618,6 +2654,9 @@ type OrgEventPage struct {
 	// Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a
 	// page can have fewer events than requested without being the last.
 	NextCursor *string `json:"nextCursor"`
+	// With fromTime, toTime or q: how many events of the period this page has looked at. Without latest, the period is over
+	// when it is 0.
+	Scanned int64 `json:"scanned"`
 }
 
 // OrgReceipt: proof that everything of an organisation was destroyed.
@@ -4245,16 +4284,6 @@ type UploadsGetPartUrlResult struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// UrlCount: how many webhooks have the same URL.
-type UrlCount struct {
-	// How many of them are failing, disabled or lagging.
-	Attention int64 `json:"attention"`
-	// The URL.
-	URL string `json:"url"`
-	// How many webhooks have it.
-	Webhooks int64 `json:"webhooks"`
-}
-
 // Usage is the limits and their usage.
 type Usage struct {
 	// What is left of every limit.
@@ -4664,7 +4693,7 @@ type WebhookPage struct {
 	// Null on the last page.
 	NextCursor *string `json:"nextCursor"`
 	// With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the URL.
-	URLs []UrlCount `json:"urls"`
+	URLs []WebhookURLCount `json:"urls"`
 	// In the order in which their accounts were first connected.
 	Webhooks []ListedWebhook `json:"webhooks"`
 }
@@ -4691,6 +4720,16 @@ type WebhookTest struct {
 	ResponseSnippet string `json:"responseSnippet"`
 	// 0 if there was no response.
 	Status int64 `json:"status"`
+}
+
+// WebhookURLCount: how many webhooks have the same URL.
+type WebhookURLCount struct {
+	// How many of them are failing, disabled or lagging.
+	Attention int64 `json:"attention"`
+	// The URL.
+	URL string `json:"url"`
+	// How many webhooks have it.
+	Webhooks int64 `json:"webhooks"`
 }
 
 // WelcomeMessage is the message that new fans receive.

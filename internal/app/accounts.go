@@ -135,7 +135,8 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		return eng.bus.Subscribe(ctx, account.SessionPattern, list.Heard)
 	})
 	sessions := link.New(link.Deps{
-		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: t.sealer, Regions: p.regions, Now: n.clock.Now,
+		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: t.sealer, Mail: t.mails, ConnectURL: n.connectURL(),
+		Regions: p.regions, Now: n.clock.Now,
 	})
 	connects := connect.New(connect.Deps{
 		Config: connect.Config{

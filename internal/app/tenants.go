@@ -8,14 +8,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/configfile"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/engine/smtp"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/operate/operator"
 	"github.com/stagedoor/stagedoor/internal/operate/pulse"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
+	"github.com/stagedoor/stagedoor/internal/tenant/mail"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
@@ -66,6 +69,7 @@ type tenants struct {
 	outbox      *outbox.Outbox
 	keys        *apikey.Keys
 	members     *member.Members
+	mails       *mail.Outbox
 	usage       *usage.Usage
 	requestLog  *requestlog.Journal
 	idempotency *idempotency.Keys
@@ -120,6 +124,10 @@ func newTenants(
 	}
 	meter := usage.New(usage.Deps{DB: eng.db, Log: n.log, Now: n.clock.Now})
 	n.loop("usage", meter.Run)
+	mails, err := newMails(n, eng, auditLog, sealer)
+	if err != nil {
+		return tenants{}, err
+	}
 	requests := requestlog.New(requestlog.Deps{
 		DB: eng.db, Ticker: clock.Ticker, SettleTimeout: logSettleTimeout,
 		Registry: n.registry, Log: n.log, Now: n.clock.Now,
@@ -127,9 +135,22 @@ func newTenants(
 	n.loop("request log", requests.Run)
 	return tenants{
 		audit: auditLog, limits: limits, suspensions: suspensions, plans: plans, orgs: orgs, outbox: events, keys: keys,
-		members: member.New(member.Deps{DB: eng.db, Orgs: orgs, Keys: keys, Audit: auditLog, Now: n.clock.Now}),
-		usage:   meter, requestLog: requests,
+		members: member.New(member.Deps{
+			DB: eng.db, Orgs: orgs, Keys: keys, Audit: auditLog, Mail: mails, PublicURL: n.cfg.PublicURL, Now: n.clock.Now,
+		}),
+		mails: mails,
+		usage: meter, requestLog: requests,
 		idempotency: idempotency.New(idempotency.Deps{DB: eng.db, Seal: sealer}),
 		sealer:      sealer,
 	}, nil
+}
+
+// newMails returns the outbox of emails. It has no sender if the service has no mail server.
+func newMails(n *Node, eng engines, auditLog *audit.Log, sealer *seal.Sealer) (*mail.Outbox, error) {
+	deps := mail.Deps{DB: eng.db, Audit: auditLog, Seal: sealer, Queue: eng.jobs, Sender: nil, Log: n.log}
+	server, ok, err := n.cfg.MailServer()
+	if ok {
+		deps.Sender = smtp.New(smtp.Deps{Settings: server, Dial: egress.DialDirect(server.Address(), server.Implicit, nil)})
+	}
+	return mail.New(deps), err
 }

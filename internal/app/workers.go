@@ -27,6 +27,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/mail"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/retention"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
@@ -34,6 +35,9 @@ import (
 
 // connectWorkers bounds the concurrent sign-ins of a node. They wait for platforms most of the time.
 const connectWorkers = 50
+
+// mailWorkers bounds the concurrent connections of a node to the mail server.
+const mailWorkers = 4
 
 // jobWorkers bounds the concurrent jobs of a node. Each has about 20 MB of a result in memory.
 const jobWorkers = 4
@@ -89,10 +93,12 @@ func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work 
 	org.Register(workers, t.limits)
 	connect.Register(workers, a.connects)
 	job.Register(workers, work)
+	mail.Register(workers, t.mails)
 	jobs, err := river.NewClient(riverpgxv5.New(eng.db.Pool()), &river.Config{
 		Workers: workers, Logger: quiet(n.log), ID: n.process, Middleware: jobTraces(eng.tracer()),
 		Queues: map[string]river.QueueConfig{
 			river.QueueDefault: {MaxWorkers: 10}, connect.Queue: {MaxWorkers: connectWorkers}, job.Queue: {MaxWorkers: jobWorkers},
+			mail.Queue: {MaxWorkers: mailWorkers},
 		},
 		// A step whose worker crashed is resumed from its row long before; this only cleans up the queue.
 		RescueStuckJobsAfter: 5 * time.Minute,
@@ -210,7 +216,7 @@ func sweep(ctx context.Context, op operators, t tenants, a accounts, log *slog.L
 		case <-tick.C:
 			_, err = a.sessions.Sweep(ctx)
 		case <-hint.C:
-			err = errors.Join(t.limits.AnnounceThresholds(ctx, t.orgs, t.outbox), t.members.Trim(ctx), op.people.Trim(ctx))
+			err = errors.Join(t.limits.AnnounceThresholds(ctx, t.orgs, t.outbox), t.members.Trim(ctx), op.people.Trim(ctx), t.mails.Trim(ctx))
 		}
 		if err == nil {
 			_, err = t.idempotency.Trim(ctx)

@@ -441,6 +441,7 @@ export function answers({
             reason: null,
             extensions: {},
             resetAt: null,
+            events: [],
             upstreamCode: null,
             upstreamMs: 30,
           })),

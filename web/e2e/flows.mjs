@@ -1,4 +1,4 @@
-// Connect, events, webhooks, signature, logs and errors against a running system, as a person would use them.
+// Connect, events, webhooks, endpoints, jobs, signature, logs and errors against a running system, as a person would use them.
 // Needs the development sign-in (make up) and a sandbox org. Pictures: .dev/shots/flows/*.png
 import http from 'node:http'
 import { axe, base, launch, open, settled, shotDir, signIn } from './lib.mjs'
@@ -184,6 +184,89 @@ try {
     await dialog.getByRole('link', { name: 'Open delivery page' }).click()
     await page.getByRole('heading', { name: /Delivery of message/ }).waitFor()
   })
+  await step('an endpoint, tested, replayed and inspected', async () => {
+    await go('/webhooks')
+    await page.getByRole('button', { name: 'Add endpoint' }).first().click()
+    await dialog.getByLabel('URL', { exact: true }).fill(hookURL)
+    await dialog.getByLabel('Description').fill('Flows ' + run)
+    await dialog.getByRole('button', { name: 'Add endpoint' }).click()
+    await dialog.getByLabel('I stored it').check()
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await page.waitForURL(/endpoints\/whe_/)
+    await page.getByRole('button', { name: 'Send test' }).click()
+    await page.getByText('The test was delivered').waitFor()
+    await page.getByRole('button', { name: 'Replay…' }).click()
+    await dialog.getByText(/This sends \d+ event/).waitFor()
+    const before = got.length
+    await dialog.getByRole('button', { name: 'Replay', exact: true }).click()
+    for (let i = 0; got.length === before; i++) {
+      if (i === 50) throw new Error('nothing was replayed')
+      await page.waitForTimeout(200)
+    }
+    for (let i = 0; ; i++) {
+      await page.reload()
+      await settled(page)
+      const row = page.getByRole('button', { name: /Inspect the delivery of message/ }).first()
+      if (await row.count()) {
+        await row.click()
+        break
+      }
+      if (i === 10) throw new Error('the replay is not in the log')
+      await page.waitForTimeout(1000)
+    }
+    await dialog.getByText('Repeat this delivery by hand').waitFor()
+    await shot('13-endpoint')
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'More', exact: true }).first().click()
+    await page.getByRole('menuitem', { name: 'Delete' }).click()
+    await dialog.getByRole('button', { name: 'Delete' }).click()
+    await page.waitForURL(/\/webhooks$/)
+    await page.getByRole('heading', { level: 1, name: 'Webhooks', exact: true }).waitFor()
+    await dialog.waitFor({ state: 'hidden' })
+  })
+  await step('stored events are searched', async () => {
+    await go('/events?q=hello%20from%20THE%20flows&account=' + account)
+    await page.locator('[role=option]').filter({ hasText: 'Hello from the flows' }).first().waitFor()
+    await page.getByText(/events? of \d+ searched/).waitFor()
+    await shot('14-search')
+    await page.getByRole('button', { name: 'Back to live' }).click()
+    await page.locator('#main').getByText('Live', { exact: true }).waitFor()
+  })
+  await step('an export and a bulk job', async () => {
+    await go('/jobs')
+    await page.getByRole('button', { name: 'New export' }).first().click()
+    await dialog.getByLabel('Method').fill('me.get')
+    await dialog.getByRole('button', { name: 'Start export' }).click()
+    await dialog
+      .getByText(/page|list/i)
+      .first()
+      .waitFor()
+    await dialog.getByLabel('Method').fill('lists.list')
+    await dialog.getByRole('button', { name: 'Only some' }).click()
+    await dialog.getByLabel('Chosen accounts').fill(account)
+    await dialog.getByRole('option').first().click()
+    await dialog.getByRole('button', { name: 'Start export' }).click()
+    await page.waitForURL(/jobs\/job_/)
+    await page
+      .locator('h1')
+      .getByText(/Completed/)
+      .waitFor()
+    const saved = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Download' }).click()
+    if (!(await saved).suggestedFilename().endsWith('.ndjson.gz')) throw new Error('the result has another name')
+    await shot('15-export')
+    await go('/jobs')
+    await page.getByRole('button', { name: 'New bulk job' }).first().click()
+    await dialog.getByLabel('Method').fill('me.get')
+    const items = (text) => ({ name: 'items.ndjson', mimeType: 'application/x-ndjson', buffer: Buffer.from(text) })
+    await dialog.getByLabel('Items').setInputFiles(items('{"accountId":"acct_00000000000000000000000000"}\n'))
+    await dialog.getByRole('button', { name: 'Start 1 call' }).click()
+    await dialog.getByRole('alert').waitFor()
+    await dialog.getByLabel('Items').setInputFiles(items(`{"accountId":"${account}"}\n{"accountId":"${account}"}\n`))
+    await dialog.getByRole('button', { name: 'Start 2 calls' }).click()
+    await page.waitForURL(/jobs\/job_/)
+    await page.locator('h1').getByText('Completed', { exact: true }).waitFor()
+  })
   await step('logs and errors', async () => {
     await go('/logs?source=all')
     await page.getByRole('row').nth(1).waitFor()
@@ -200,7 +283,7 @@ try {
     await page.getByRole('button', { name: 'More' }).click()
     await page.getByRole('menuitem', { name: 'Delete' }).click()
     await dialog.getByRole('button', { name: 'Delete' }).click()
-    await page.waitForURL(/\/webhooks$/)
+    await page.waitForURL(/\/webhooks\?tab=accounts$/)
     // The URL changes before the page does, and the dialog hides the page until it closes.
     await page.getByRole('heading', { level: 1, name: 'Webhooks', exact: true }).waitFor()
     await dialog.waitFor({ state: 'hidden' })
@@ -208,7 +291,7 @@ try {
   })
   const found = [...wrong, ...(await axe(page))]
   if (found.length) throw new Error(found.join('\n'))
-  console.log('connect, events, webhooks, signature, logs and errors work')
+  console.log('connect, events, webhooks, endpoints, jobs, signature, logs and errors work')
 } catch (e) {
   await shot('failed')
   console.error(e.message, wrong)

@@ -248,6 +248,7 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
     retryable: i % 6 === 3,
     reason: i % 6 === 3 ? 'account_write_rpm' : null,
     extensions: i % 6 === 3 ? { limit: 30, current: 31, retryAfterSec: 21, plan: 'growth' } : {},
+    events: i !== 3 ? [] : [{ id: id('evt_', 1), event: 'account.paused', accountId: account(0).id }],
     resetAt: i % 6 === 3 ? ago(i * 20 - 21) : null,
     errors: [],
     upstreamCode: i % 6 === 5 ? 3001 : null,
@@ -450,7 +451,7 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
         },
       ],
     }),
-    '/v1/events': (_url, req) =>
+    '/v1/events': (url, req) =>
       (req.headers().accept ?? '').includes('event-stream')
         ? null
         : none
@@ -461,6 +462,7 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
               ),
               nextCursor: rows > 50 ? 'x' : null,
               gap: false,
+              ...(['q', 'fromTime', 'toTime'].some((p) => url.searchParams.get(p)) ? { scanned: 10_000 } : {}),
             },
     '/v1/events/kinds': base['/v1/events/kinds'],
     '/v1/events/*': () => ({ event: event(3) }),

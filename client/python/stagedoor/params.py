@@ -171,7 +171,8 @@ class ConnectCreateSessionParams(TypedDict):
     allowed_origins: NotRequired[list[str]]
     """Origins that may embed the page in a frame and receive its messages."""
     deliver: NotRequired[LinkDelivery]
-    """Deprecated: an email address is rejected, because this service sends no email. Send url to the creator yourself.
+    """Sends the link to the creator by email, in the language of locale. mail in the response says what became of it.
+    Default: you send url yourself.
     """
     expires_in_sec: NotRequired[int]
     """Default: 1800."""
@@ -425,6 +426,14 @@ class EventsListParams(TypedDict):
     """Pull: the maximum number of events."""
     wait: NotRequired[int]
     """Pull: seconds to wait for an event if there is none."""
+    from_time: NotRequired[str]
+    """Pull: only events that were stored at this time or later. Default, with toTime or q: 30 days before toTime."""
+    to_time: NotRequired[str]
+    """Pull: only events that were stored at this time or earlier, at most 30 days after fromTime. Default: now."""
+    q: NotRequired[str]
+    """Pull: only events that contain this text, ignoring case. A page looks at up to 10,000 events; scanned says at how
+    many.
+    """
     account_id: NotRequired[str]
     """Only events of this account."""
     latest: NotRequired[int]
@@ -446,6 +455,14 @@ class EventsListOfAccountParams(TypedDict):
     """Pull: the maximum number of events."""
     wait: NotRequired[int]
     """Pull: seconds to wait for an event if there is none."""
+    from_time: NotRequired[str]
+    """Pull: only events that were stored at this time or later. Default, with toTime or q: 30 days before toTime."""
+    to_time: NotRequired[str]
+    """Pull: only events that were stored at this time or earlier, at most 30 days after fromTime. Default: now."""
+    q: NotRequired[str]
+    """Pull: only events that contain this text, ignoring case. A page looks at up to 10,000 events; scanned says at how
+    many.
+    """
 
 
 class JobsGetParams(TypedDict):
@@ -553,6 +570,8 @@ class LogsListParams(TypedDict):
     """Only requests with this text in the method, the problem, its reason, the id or the platform's code, in upper or
     lower case.
     """
+    event_id: NotRequired[str]
+    """Only the request that caused this event."""
     min_duration_ms: NotRequired[int]
     """Only requests that took at least this long."""
     counted: NotRequired[bool]
@@ -676,6 +695,8 @@ class TeamInviteParams(TypedDict):
     email: str
     """The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
     """
+    locale: NotRequired[Literal["en", "es"]]
+    """The language of the email. Default: en."""
     role: MemberRole
     """What the person may do after joining."""
 

@@ -1099,6 +1099,10 @@ class ConnectSession(TypedDict):
     """The ways to connect that the page offers."""
     label: str
     """The label of the account that is connected; may be empty."""
+    mail: Mail | None
+    """What became of the email with the link. Only the response that creates the link has it; null otherwise, and if
+    deliver was not set.
+    """
     opened_at: str | None
     """When a person first opened the link; null if that has not happened. A link preview does not count."""
     platform: str | None
@@ -1544,6 +1548,10 @@ class EventPage(TypedDict):
     """Whether events after the cursor have expired and can no longer be read."""
     nextCursor: str
     """Send it as after to continue."""
+    scanned: NotRequired[int]
+    """With fromTime, toTime or q: how many events of the period this page has looked at. The period is over when it is
+    0.
+    """
 
 
 class EventToken(TypedDict):
@@ -1884,8 +1892,10 @@ class InvitationSent(TypedDict):
 
     invitation: Invitation
     """The invitation."""
+    mail: Mail | None
+    """What became of the email with the link."""
     url: str
-    """The link to send. It is shown only once, works once, and only for the invited address."""
+    """The link. It is shown only once, works once, and only for the invited address."""
 
 
 class InvitationWithdrawn(TypedDict):
@@ -1912,6 +1922,8 @@ class Job(TypedDict):
     """The id of the job."""
     kind: Literal["export", "bulk", "org_export"] | str
     """What the job does."""
+    method: str | None
+    """The method of an export or bulk job; null for other kinds."""
     progress: JobProgress
     """How much is done."""
     result: JobResult | None
@@ -2155,7 +2167,7 @@ class LinkDelivery(TypedDict):
     """The recipient of a link."""
 
     email: NotRequired[str]
-    """Ignored: this service sends no email."""
+    """The creator's email address. A creator gets at most one email per hour about the same connection."""
 
 
 LinkStats = TypedDict(
@@ -2410,6 +2422,10 @@ class Log(TypedDict):
     """Time from the arrival of the request to its response."""
     errors: list[LogField]
     """The fields of the request that the problem pointed at; empty if there are none. Their values are not stored."""
+    events: list[LogEvent]
+    """The events that this service sent because of the request, such as account.paused; empty if there are none. Events
+    of the platform are not among them. GET /v1/deliveries has their deliveries.
+    """
     extensions: dict[str, Any]
     """Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
     Values of the request and texts are not stored.
@@ -2442,6 +2458,17 @@ class Log(TypedDict):
     """The part of it that the platform and the connection to it took; null if the platform was not called."""
 
 
+class LogEvent(TypedDict):
+    """An event that a request caused."""
+
+    accountId: str | None
+    """Null for an event of the organisation."""
+    event: str
+    """The kind of the event, for example account.paused."""
+    id: str
+    """The event's id."""
+
+
 class LogField(TypedDict):
     """An invalid field of a request."""
 
@@ -2458,6 +2485,22 @@ class LogPage(TypedDict):
     """Newest first."""
     nextCursor: str | None
     """Null on the last page."""
+
+
+class Mail(TypedDict):
+    """What became of an email that the service was to send."""
+
+    status: Literal["queued", "not_configured", "limited"] | str
+    """queued: the service sends the email within seconds. not_configured: the service has no mail server; send the text
+    yourself. limited: the email is not sent, because the recipient got one about the same within the hour, or
+    because the organisation has sent 200 emails within the hour.
+    """
+    subject: str
+    """The subject of the email."""
+    text: str
+    """The text of the email, with its link."""
+    to: str
+    """The recipient's address, with most characters hidden."""
 
 
 class MassMessage(TypedDict):
@@ -3123,6 +3166,10 @@ class OrgEventPage(TypedDict):
     nextCursor: str | None
     """Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a
     page can have fewer events than requested without being the last.
+    """
+    scanned: NotRequired[int]
+    """With fromTime, toTime or q: how many events of the period this page has looked at. Without latest, the period is
+    over when it is 0.
     """
 
 
@@ -4906,17 +4953,6 @@ class UploadsGetPartUrlResult(TypedDict):
     """When it expires; null if it does not expire."""
 
 
-class UrlCount(TypedDict):
-    """How many webhooks have the same URL."""
-
-    attention: int
-    """How many of them are failing, disabled or lagging."""
-    url: str
-    """The URL."""
-    webhooks: int
-    """How many webhooks have it."""
-
-
 class Usage(TypedDict):
     """The limits and their usage."""
 
@@ -5362,7 +5398,7 @@ class WebhookPage(TypedDict):
     """The number of webhooks in each state. The filter does not apply to it."""
     nextCursor: str | None
     """Null on the last page."""
-    urls: NotRequired[list[UrlCount]]
+    urls: NotRequired[list[WebhookURLCount]]
     """With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the
     URL.
     """
@@ -5394,6 +5430,17 @@ class WebhookTest(TypedDict):
     """The first 512 bytes of the response."""
     status: int
     """0 if there was no response."""
+
+
+class WebhookURLCount(TypedDict):
+    """How many webhooks have the same URL."""
+
+    attention: int
+    """How many of them are failing, disabled or lagging."""
+    url: str
+    """The URL."""
+    webhooks: int
+    """How many webhooks have it."""
 
 
 class WelcomeMessage(TypedDict):
@@ -5573,8 +5620,10 @@ __all__ = [
     "ListsRemoveUsersResult",
     "ListsSetForUserResult",
     "Log",
+    "LogEvent",
     "LogField",
     "LogPage",
+    "Mail",
     "MassMessage",
     "MassMessagePage",
     "MassMessageSentData",
@@ -5790,7 +5839,6 @@ __all__ = [
     "UploadsCheckResult",
     "UploadsCompletePart",
     "UploadsGetPartUrlResult",
-    "UrlCount",
     "Usage",
     "UsageFigures",
     "UsagePeriod",
@@ -5824,6 +5872,7 @@ __all__ = [
     "WebhookPage",
     "WebhookRecoveredData",
     "WebhookTest",
+    "WebhookURLCount",
     "WebhooksListState",
     "WelcomeMessage",
 ]

@@ -32,6 +32,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/mail"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
@@ -82,7 +83,7 @@ func newFixture(t *testing.T) *fixture {
 		DB: f.DB, Orgs: f.orgs, Audit: f.Audit, Outbox: f.Outbox, Troubled: func() time.Time { return time.Time{} },
 		Now: f.Clock.Now,
 	})
-	f.members = member.New(member.Deps{DB: f.DB, Orgs: f.orgs, Keys: keys, Audit: f.Audit, Now: f.Clock.Now})
+	f.members = member.New(member.Deps{DB: f.DB, Orgs: f.orgs, Keys: keys, Audit: f.Audit, Mail: mail.New(mail.Deps{DB: f.DB, Audit: f.Audit, Seal: f.Fixture.Seal, Queue: testenv.NoJobs{}, Log: slog.New(slog.DiscardHandler)}), Now: f.Clock.Now})
 	f.eraser = erasure.New(erasure.Deps{
 		Config: erasure.Config{Settle: settle}, DB: f.DB, Orgs: f.orgs, Accounts: f.Accounts, Members: f.members,
 		Seal: f.seal, Ticker: clock.Ticker, Log: slog.New(slog.DiscardHandler),
@@ -115,7 +116,7 @@ func (f *fixture) newTenant(name string, people ...string) tenant {
 	must.OK(f.t, f.Seal.Prepare(ctx, made.ID, string(made.ID)))
 	must.OK(f.t, f.Seal.Prepare(ctx, made.ID, string(id.New[id.Attempt]())))
 	for _, email := range people {
-		_, _, err := f.members.Invite(ctx, by, made.ID, member.Caller{Operator: true}, email, string(member.Owner))
+		_, _, err := f.members.Invite(ctx, by, made.ID, member.Caller{Operator: true}, member.Invitee{Email: email, Role: string(member.Owner)})
 		must.OK(f.t, err)
 	}
 	for _, email := range people {

@@ -26,6 +26,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/objects"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
+	"github.com/stagedoor/stagedoor/internal/engine/smtp"
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 	"github.com/stagedoor/stagedoor/internal/operate/operator"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
@@ -108,6 +109,8 @@ type Config struct {
 
 	UsageWebhook       string        `env:"STAGEDOOR_USAGE_WEBHOOK" doc:"An https address to which workers send the usage of each organisation on each day, as signed CloudEvents. Empty for none. See docs/operators.md#usage-for-billing."`
 	UsageWebhookSecret secret.String `env:"STAGEDOOR_USAGE_WEBHOOK_SECRET" doc:"The secret that signs requests to STAGEDOOR_USAGE_WEBHOOK, at least 32 characters, such as the output of: openssl rand -hex 32"`
+
+	SMTP secret.String `env:"STAGEDOOR_SMTP_URL" doc:"The mail server and the sender of all emails: smtp://user:password@host:587?from=Stagedoor+<no-reply@example.com> (STARTTLS is required), smtps:// (TLS from the first byte) or smtp+insecure:// (no TLS; this machine and STAGEDOOR_CLEARTEXT_HOSTS only). Percent-encode special characters of the password. The same on all nodes. Empty: the service sends no email, and tells callers what they have to send. See docs/operations/mail.md."`
 
 	Platforms    string        `env:"STAGEDOOR_PLATFORMS" envDefault:"sandbox=builtin" doc:"The creator platforms, as id=folder,url separated by spaces. The folder has the manifest; builtin is a manifest of this release (sandbox, ghost). The URL replaces the origin in the manifest and may be missing. The first platform of an environment is its default. See docs/manifest.md."`
 	OAuthClients secret.String `env:"STAGEDOOR_OAUTH_CLIENTS" doc:"OAuth clients that you have registered at platforms, as platform=client-id:client-secret separated by spaces. Their redirect URI is STAGEDOOR_CONNECT_URL/connect/oauth/callback. A platform without a client has no sign-in by OAuth. See docs/operators.md."`
@@ -272,6 +275,7 @@ func (c Config) check() error {
 		c.checkObjects,
 		c.checkAuditStream,
 		c.checkUsageWebhook,
+		c.checkMail,
 	} {
 		out = append(out, read())
 	}
@@ -624,6 +628,25 @@ func (c Config) checkUsageWebhook() error {
 		return errors.New("STAGEDOOR_USAGE_WEBHOOK_SECRET has fewer than 32 characters: use the output of openssl rand -hex 32")
 	}
 	return nil
+}
+
+// MailServer returns the mail server; ok is false if there is none.
+func (c Config) MailServer() (s smtp.Settings, ok bool, err error) {
+	if c.SMTP.Empty() {
+		return smtp.Settings{}, false, nil
+	}
+	if s, err = smtp.Parse(c.SMTP); err != nil {
+		return smtp.Settings{}, false, fmt.Errorf("STAGEDOOR_SMTP_URL: %w", err)
+	}
+	return s, true, nil
+}
+
+func (c Config) checkMail() error {
+	s, _, err := c.MailServer()
+	if err == nil && s.Insecure && !c.MayBeClear(s.Host) {
+		return fmt.Errorf("STAGEDOOR_SMTP_URL sends emails unencrypted to %s: use smtp:// or smtps://, or list the host in STAGEDOOR_CLEARTEXT_HOSTS if its network is private", s.Host)
+	}
+	return err
 }
 
 // ExportsTraces reports whether traces are exported.

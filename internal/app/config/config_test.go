@@ -341,6 +341,7 @@ func TestSecretsComeFromFiles(t *testing.T) {
 		"STAGEDOOR_OAUTH_CLIENTS":      "sandbox=client:hunter2",
 		"STAGEDOOR_OBJECTS_ACCESS_KEY": "hunter2k", "STAGEDOOR_OBJECTS_SECRET_KEY": "hunter2s",
 		"STAGEDOOR_USAGE_WEBHOOK_SECRET": strings.Repeat("hunter2u", 4),
+		"STAGEDOOR_SMTP_URL":             "smtp://u:hunter2@mail.example.com?from=no-reply@example.com",
 		"STAGEDOOR_KMS_TOKEN":            "", "STAGEDOOR_ADMIN_TOKEN": "", "STAGEDOOR_EGRESS": "", // their files are other settings, which are read again
 	}
 	dir := t.TempDir()
@@ -441,6 +442,30 @@ func TestClearTextIsRefused(t *testing.T) {
 		})
 		if links := c.ClearText(); err != nil || len(links) != 1 || links[0].Setting != setting || links[0].Host != host {
 			t.Errorf("%s in development mode: %v, %v", setting, links, err)
+		}
+	}
+}
+
+// Emails are sent unencrypted only to this machine and to listed hosts, and the message about a mistake has no password.
+func TestMailServerIsEncrypted(t *testing.T) {
+	t.Parallel()
+	const from = "?from=no-reply@example.com"
+	for _, c := range []struct{ url, clear, want string }{
+		{"smtp://user:hunter2@mail.example.com" + from, "", ""},
+		{"smtp+insecure://127.0.0.1:1025" + from, "", ""},
+		{"smtp+insecure://mail.internal" + from, "mail.internal", ""},
+		{"smtp+insecure://mail.internal" + from, "", "sends emails unencrypted to mail.internal"},
+		{"smtp://user:hunter2@mail.example.com", "", "STAGEDOOR_SMTP_URL: the parameter from"},
+		{"https://user:hunter2@mail.example.com" + from, "", "begins with none of"},
+	} {
+		vars := good()
+		vars["STAGEDOOR_SMTP_URL"], vars["STAGEDOOR_CLEARTEXT_HOSTS"] = c.url, c.clear
+		got, err := config.Read(environ(vars))
+		if text := fmt.Sprint(err); (c.want == "") != (err == nil) || c.want != "" && !strings.Contains(text, c.want) || strings.Contains(text, "hunter2") {
+			t.Errorf("%s: %v; want %q", c.url, err, c.want)
+		}
+		if _, ok, _ := got.MailServer(); err == nil && ok != (c.want == "") {
+			t.Errorf("%s: there is a server: %t", c.url, ok)
 		}
 	}
 }

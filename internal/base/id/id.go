@@ -47,6 +47,8 @@ type (
 	Job string
 	// SupportAccess names an operator's request for access to an org, also once it is granted.
 	SupportAccess string
+	// Mail names a mail.
+	Mail string
 )
 
 // Kind is satisfied by the identifier types of this package only.
@@ -71,6 +73,7 @@ func (Person) prefix() string         { return "usr_" }
 func (Invitation) prefix() string     { return "inv_" }
 func (BrowserSession) prefix() string { return "bs_" }
 func (SupportAccess) prefix() string  { return "sa_" }
+func (Mail) prefix() string           { return "mail_" }
 
 // ErrMalformed is returned for text that is not an identifier of the requested kind.
 var ErrMalformed = errors.New("malformed identifier")

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/base/contract"
+	"github.com/stagedoor/stagedoor/internal/base/effect"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox/internal/db"
@@ -77,8 +78,10 @@ func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
 	if err != nil {
 		return fmt.Errorf("encode event %s: %w", kind, err)
 	}
+	made := id.New[id.Event]()
+	effect.Note(ctx, effect.Event{ID: made, Kind: kind, Account: e.Account})
 	return db.New(tx).Add(ctx, db.AddParams{
-		OrgID: e.Org, ID: id.New[id.Event](), AccountID: e.Account, Kind: kind, Data: data, At: o.now(),
+		OrgID: e.Org, ID: made, AccountID: e.Account, Kind: kind, Data: data, At: o.now(),
 		Bucket: bucketOf(e.Org, e.Account), OfUserID: e.OfUserID, ReferenceID: e.ReferenceID,
 		Traceparent: tracing.Format(ctx, tracing.Sampled(trace.SpanFromContext(ctx))),
 	})

@@ -27,6 +27,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/jobs/job/internal/db"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/mail"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
@@ -66,7 +67,7 @@ func newFixture(t *testing.T) *fixture {
 	f.keys = apikey.New(apikey.Deps{
 		DB: f.DB, Orgs: f.Orgs, Audit: f.Audit, Outbox: f.Outbox, Troubled: func() time.Time { return time.Time{} }, Now: f.Clock.Now,
 	})
-	f.members = member.New(member.Deps{DB: f.DB, Orgs: f.Orgs, Keys: f.keys, Audit: f.Audit, Now: f.Clock.Now})
+	f.members = member.New(member.Deps{DB: f.DB, Orgs: f.Orgs, Keys: f.keys, Audit: f.Audit, Mail: mail.New(mail.Deps{DB: f.DB, Audit: f.Audit, Seal: f.Seal, Queue: testenv.NoJobs{}, Log: slog.New(slog.DiscardHandler)}), Now: f.Clock.Now})
 	var err error
 	f.store, err = objects.Open(t.Context(), testenv.Folder(t))
 	must.OK(t, err)

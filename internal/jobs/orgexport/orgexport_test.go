@@ -32,6 +32,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/jobs/orgexport"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/mail"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
@@ -65,7 +66,7 @@ func newFixture(t *testing.T) *fixture {
 	f.keys = apikey.New(apikey.Deps{
 		DB: db, Orgs: f.Orgs, Audit: f.Audit, Outbox: f.Outbox, Troubled: func() time.Time { return time.Time{} }, Now: f.Clock.Now,
 	})
-	f.members = member.New(member.Deps{DB: db, Orgs: f.Orgs, Keys: f.keys, Audit: f.Audit, Now: f.Clock.Now})
+	f.members = member.New(member.Deps{DB: db, Orgs: f.Orgs, Keys: f.keys, Audit: f.Audit, Mail: mail.New(mail.Deps{DB: db, Audit: f.Audit, Seal: f.Seal, Queue: testenv.NoJobs{}, Log: slog.New(slog.DiscardHandler)}), Now: f.Clock.Now})
 	store, err := objects.Open(t.Context(), testenv.Folder(t))
 	must.OK(t, err)
 	export := orgexport.New(orgexport.Deps{
@@ -101,7 +102,7 @@ func (f *fixture) newTenant(name string) tenant {
 	made.gone = f.Connect(gone)
 	made.caller = f.newCaller(made.owner, apikey.Draft{Label: "export"})
 	operator := audit.By{Kind: audit.ActorOperator, ID: "admin", Label: "operator", Action: "member.invite"}
-	_, _, err := f.members.Invite(ctx, operator, made.owner, member.Caller{Operator: true}, "ada@"+name+".test", "owner")
+	_, _, err := f.members.Invite(ctx, operator, made.owner, member.Caller{Operator: true}, member.Invitee{Email: "ada@" + name + ".test", Role: "owner"})
 	must.OK(f.t, err)
 	claims := member.Claims{Issuer: "https://id.test", Subject: name, Email: "ada@" + name + ".test", Name: "Ada of " + name}
 	_, _, err = f.members.SignIn(ctx, accounttest.By("session.start"), claims, member.Welcome{TakeUp: true}, "Test/1.0")

@@ -194,7 +194,7 @@ var tables = []table{
 		columns: []string{
 			"request_id", "at", "key_id", "account_id", "operation", "verb", "status", "problem", "reason", "fields", "source", "retryable",
 			"replayed", "dry_run", "took_us", "upstream_us", "bytes_in", "bytes_out", "upstream_code", "upstream_text",
-			"members", "is_free",
+			"members", "is_free", "events",
 		},
 		withheld: reasons(""),
 	},
@@ -251,6 +251,11 @@ var tables = []table{
 		},
 		withheld: reasons(internal, "asked_by", "checkpoint", "input", "awaits", "parts", "holder", "epoch", "lease_end", "tries", "wake_at"),
 	},
+	{
+		name: "mail", kind: "mail", order: []string{"id"},
+		columns:  []string{"id", "kind", "state", "reason", "created_at", "expires_at"},
+		withheld: with(reasons(secretValue, "sealed"), internal, "taken_until"),
+	},
 }
 
 // Withheld are the tables of which nothing is exported, with the reasons.
@@ -262,6 +267,7 @@ var Withheld = map[string]string{
 	"idempotency_key":   "responses that are kept for a day, so that a request is not repeated: what they changed is exported",
 	"job_part":          internal,
 	"ledger":            internal,
+	"mail_subject":      transient,
 	"outbox":            transient,
 	"stream_token":      secretValue,
 	"support_offer":     "links with which operators open the dashboard, for minutes: secrets",

@@ -152,7 +152,7 @@ func New(d Deps) (*API, error) {
 	identity.Routes(t, identity.Deps{
 		Orgs: d.Orgs, Members: d.Members, Regions: d.Config.Regions, PublicURL: d.Config.PublicURL,
 	})
-	team.Routes(t, d.Members, d.Config.PublicURL)
+	team.Routes(t, d.Members)
 	keys.Routes(t, d.Keys, d.Accounts, d.Platforms)
 	usages.Routes(t, usages.Deps{
 		Usage: d.Usage, Limits: d.Limits, Accounts: d.Accounts, Connects: d.Connects, Webhooks: d.Webhooks,

@@ -82,6 +82,7 @@ var nav = []group{
 		{file: "usage.md", label: "Usage"},
 		{file: "logs.md", label: "Request log"},
 		{file: "jobs.md", label: "Jobs"},
+		{file: "notices.md", label: "Notices"},
 		{file: "dashboard.md", label: "Dashboard and teams"},
 	}},
 	{title: "Libraries and tools", entries: []entry{
@@ -137,6 +138,7 @@ var nav = []group{
 		{file: "operations/database-roles.md", label: "Database roles"},
 		{file: "operations/object-storage.md", label: "Object storage"},
 		{file: "operations/plans.md", label: "Plans"},
+		{file: "operations/mail.md", label: "Mail"},
 		{file: "operations/audit-stream.md", label: "Audit stream"},
 		{file: "operations/scale.md", label: "Scale out"},
 		{file: "operations/backup-and-restore.md", label: "Backup and restore"},
@@ -213,8 +215,10 @@ var nav = []group{
 		{file: "adr/0044-audit-stream.md"},
 		{file: "adr/0045-webhook-endpoints.md"},
 		{file: "adr/0046-device-sign-in.md"},
+		{file: "adr/0047-mail.md"},
 		{file: "adr/0048-openapi-as-a-product.md"},
 		{file: "adr/0049-compatibility.md"},
 		{file: "adr/0050-sdk-jobs.md"},
+		{file: "adr/0052-figures-of-the-overview.md"},
 	}},
 }

@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/stagedoor/stagedoor/internal/base/effect"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -32,7 +34,9 @@ type Call struct {
 	// Decision is the result of admission; empty on servers without admission.
 	Decision admission.Decision
 
-	table *Table
+	// caused has the events that the call caused.
+	caused *effects
+	table  *Table
 	// op is nil if no operation has the path.
 	op *Operation
 	// terms are those of the operation until resolve sets those of the request.
@@ -84,6 +88,30 @@ type outcome struct {
 	upstreamCode string
 	// platform is the platform of the called method; empty for other operations.
 	platform string
+}
+
+// effects collects the events that a call causes.
+type effects struct {
+	mu   sync.Mutex
+	list []effect.Event
+}
+
+// RecordEvent adds an event.
+func (e *effects) RecordEvent(one effect.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, one)
+}
+
+// events returns the events that the call caused. After a fault of ours their transaction may have been rolled back, so
+// there are none.
+func (c *Call) events() requestlog.Events {
+	if c.caused == nil || c.outcome.fault != nil && !problem.Of(c.outcome.fault).Kind.Upstream() {
+		return ""
+	}
+	c.caused.mu.Lock()
+	defer c.caused.mu.Unlock()
+	return requestlog.EventsOf(c.caused.list)
 }
 
 type callKey struct{}

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stagedoor/stagedoor/internal/base/effect"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -66,7 +67,8 @@ func (t *Table) assignID(w http.ResponseWriter, r *http.Request) *Call {
 	if t.deps.Draining() {
 		call.header.Set("Connection", "close")
 	}
-	call.Origin.request = r.WithContext(context.WithValue(t.startSpan(r, call), callKey{}, call))
+	call.caused = &effects{}
+	call.Origin.request = r.WithContext(effect.With(context.WithValue(t.startSpan(r, call), callKey{}, call), call.caused))
 	return call
 }
 
@@ -391,8 +393,8 @@ func (t *Table) logRequest(call *Call, operation string, took time.Duration) {
 		Org: p.Org.ID, At: call.Origin.Started, Request: call.ID, Key: p.Key.ID, Account: call.Account, Operation: operation, Verb: r.Method,
 		Status: call.written.Status, Took: took, Upstream: o.upstream, UpstreamCode: o.upstreamCode,
 		Problem: o.problem, Reason: o.reason, Fields: o.fields, Members: o.members, Retryable: o.retryable,
-		Free: isFree(call.terms.Quota),
-		In:   int64(len(call.body)), Out: call.written.Bytes, Replayed: call.replayed(), DryRun: dryRun(call.op, r), Source: logSource(call),
+		Free: isFree(call.terms.Quota), Events: call.events(),
+		In: int64(len(call.body)), Out: call.written.Bytes, Replayed: call.replayed(), DryRun: dryRun(call.op, r), Source: logSource(call),
 	})
 }
 

@@ -2,6 +2,7 @@ package member_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/mail"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
@@ -47,7 +49,7 @@ func newFixture(t *testing.T) *fixture {
 	f.audit = audit.New(f.db, sealtest.NewMemory(), f.clock)
 	f.orgs = org.New(org.Deps{DB: f.db, Audit: f.audit, Jobs: testenv.NoJobs{}, Announce: f, Now: f.clock})
 	f.keys = apikey.New(apikey.Deps{DB: f.db, Orgs: f.orgs, Audit: f.audit, Outbox: outbox.New(f.db, f.clock), Troubled: func() time.Time { return time.Time{} }, Now: f.clock})
-	f.members = member.New(member.Deps{DB: f.db, Orgs: f.orgs, Keys: f.keys, Audit: f.audit, Now: f.clock})
+	f.members = member.New(member.Deps{DB: f.db, Orgs: f.orgs, Keys: f.keys, Audit: f.audit, Mail: mail.New(mail.Deps{DB: f.db, Audit: f.audit, Seal: sealtest.NewMemory(), Queue: testenv.NoJobs{}, Log: slog.New(slog.DiscardHandler)}), Now: f.clock})
 	return f
 }
 
@@ -112,7 +114,7 @@ func claims(email string) member.Claims {
 // join makes a person a member and signs them in.
 func (f *fixture) join(t *testing.T, owner id.Org, email string, role member.Role) browser {
 	t.Helper()
-	if _, _, err := f.members.Invite(t.Context(), by, owner, operator, email, string(role)); err != nil {
+	if _, _, err := f.members.Invite(t.Context(), by, owner, operator, member.Invitee{Email: email, Role: string(role)}); err != nil {
 		t.Fatalf("invite %s: %v", email, err)
 	}
 	return f.signIn(t, email, member.Welcome{TakeUp: true})

@@ -11,7 +11,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"net/mail"
+	netmail "net/mail"
 	"strings"
 	"time"
 	"unicode"
@@ -25,6 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/mail"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -53,6 +54,8 @@ type Invitation struct {
 	// InvitedBy names the inviter, for display.
 	InvitedBy            string
 	CreatedAt, ExpiresAt time.Time
+	// Mail says what became of the mail with the link. Only Invite sets it.
+	Mail mail.Report
 }
 
 // Deps are the dependencies of Members.
@@ -61,7 +64,10 @@ type Deps struct {
 	Orgs  *org.Orgs
 	Keys  *apikey.Keys
 	Audit *audit.Log
-	Now   func() time.Time
+	Mail  *mail.Outbox
+	// PublicURL is the address of the dashboard, without a trailing slash.
+	PublicURL string
+	Now       func() time.Time
 }
 
 // Members manages people, teams and signed-in browsers. Its methods are safe for concurrent use.
@@ -109,7 +115,7 @@ const (
 // person's address equal to another's.
 func CleanEmail(text string) (string, bool) {
 	text = strings.TrimSpace(text)
-	if a, err := mail.ParseAddress(text); err != nil || a.Address != text || a.Name != "" || len(text) > maxEmail {
+	if a, err := netmail.ParseAddress(text); err != nil || a.Address != text || a.Name != "" || len(text) > maxEmail {
 		return "", false
 	}
 	return strings.Map(func(r rune) rune {

@@ -96,19 +96,19 @@ func TestTeamMatrix(t *testing.T) {
 
 func (f *fixture) tryInvitations(t *testing.T, owner id.Org, caller member.Caller, role member.Role, want string) {
 	t.Helper()
-	_, _, err := f.members.Invite(t.Context(), by, owner, caller, fmt.Sprintf("new-%s@acme.test", role), string(role))
+	_, _, err := f.members.Invite(t.Context(), by, owner, caller, member.Invitee{Email: fmt.Sprintf("new-%s@acme.test", role), Role: string(role)})
 	if code(err) != want {
 		t.Errorf("invite as %s: %v, want %q", role, err, want)
 	}
-	there, _, err := f.members.Invite(t.Context(), by, owner, operator, fmt.Sprintf("other-%s@acme.test", role), string(role))
+	there, _, err := f.members.Invite(t.Context(), by, owner, operator, member.Invitee{Email: fmt.Sprintf("other-%s@acme.test", role), Role: string(role)})
 	must.OK(t, err)
 	// Replacing an invitation needs the right to withdraw the existing one.
-	_, _, err = f.members.Invite(t.Context(), by, owner, caller, there.Email, string(member.Support))
+	_, _, err = f.members.Invite(t.Context(), by, owner, caller, member.Invitee{Email: there.Email, Role: string(member.Support)})
 	if refused := want != "" && code(err) == ""; refused {
 		t.Errorf("replace an invitation as %s: %v", role, err)
 	}
 	if err == nil {
-		there, _, err = f.members.Invite(t.Context(), by, owner, operator, there.Email, string(role))
+		there, _, err = f.members.Invite(t.Context(), by, owner, operator, member.Invitee{Email: there.Email, Role: string(role)})
 		must.OK(t, err)
 	}
 	if err := f.members.Withdraw(t.Context(), by, owner, caller, string(there.ID)); code(err) != want {
@@ -186,7 +186,7 @@ func TestInvitations(t *testing.T) {
 	owner := f.org(t)
 	invite := func(email string) secret.String {
 		t.Helper()
-		_, token, err := f.members.Invite(t.Context(), by, owner, operator, email, "developer")
+		_, token, err := f.members.Invite(t.Context(), by, owner, operator, member.Invitee{Email: email, Role: "developer"})
 		must.OK(t, err)
 		return token
 	}
@@ -225,7 +225,7 @@ func TestInvitations(t *testing.T) {
 	if _, err := f.members.Join(t.Context(), by, ada.cookie, token); code(err) != "invitation-not-found" {
 		t.Errorf("joined a second time: %v", err)
 	}
-	if _, _, err := f.members.Invite(t.Context(), by, owner, operator, "ada@acme.test", "owner"); code(err) != "already-member" {
+	if _, _, err := f.members.Invite(t.Context(), by, owner, operator, member.Invitee{Email: "ada@acme.test", Role: "owner"}); code(err) != "already-member" {
 		t.Errorf("invited a member: %v", err)
 	}
 	late := invite("late@acme.test")
@@ -235,7 +235,7 @@ func TestInvitations(t *testing.T) {
 	if _, err := f.members.Join(t.Context(), by, bob.cookie, late); code(err) != "invitation-not-found" {
 		t.Errorf("joined by an expired invitation: %v", err)
 	}
-	if _, _, err := f.members.Invite(t.Context(), by, owner, operator, "Ada <ada@acme.test>", "owner"); code(err) != "validation-failed" {
+	if _, _, err := f.members.Invite(t.Context(), by, owner, operator, member.Invitee{Email: "Ada <ada@acme.test>", Role: "owner"}); code(err) != "validation-failed" {
 		t.Errorf("invited an invalid address: %v", err)
 	}
 	want := []string{"member member.sign_in", "member member.join"}
@@ -258,7 +258,7 @@ func TestInvitationIsAcceptedOnceUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	owner := f.org(t)
-	_, token, err := f.members.Invite(t.Context(), by, owner, operator, "ada@acme.test", "admin")
+	_, token, err := f.members.Invite(t.Context(), by, owner, operator, member.Invitee{Email: "ada@acme.test", Role: "admin"})
 	must.OK(t, err)
 	b := f.signIn(t, "ada@acme.test", member.Welcome{})
 	var (

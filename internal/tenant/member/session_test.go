@@ -51,7 +51,7 @@ func TestSessionShowsSandboxFirstThenLastUsedOrg(t *testing.T) {
 	f := newFixture(t)
 	live, sandbox, other := f.orgIn(t, environment.Live), f.orgIn(t, environment.Sandbox), f.orgIn(t, environment.Live)
 	for _, owner := range []id.Org{live, sandbox, other} {
-		if _, _, err := f.members.Invite(t.Context(), by, owner, operator, "ada@acme.test", string(member.Developer)); err != nil {
+		if _, _, err := f.members.Invite(t.Context(), by, owner, operator, member.Invitee{Email: "ada@acme.test", Role: string(member.Developer)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -112,7 +112,7 @@ func TestOnlyAnOwnerConsents(t *testing.T) {
 		if err := f.members.UseAccess(t.Context(), ana, owner, "findAccounts"); code(err) != want {
 			t.Errorf("%s: read: %v", what, err)
 		}
-		if _, _, err := f.members.Invite(t.Context(), ana, owner, operator, "eve@stagedoor.test", "owner"); code(err) != want {
+		if _, _, err := f.members.Invite(t.Context(), ana, owner, operator, member.Invitee{Email: "eve@stagedoor.test", Role: "owner"}); code(err) != want {
 			t.Errorf("%s: invite: %v", what, err)
 		}
 	}
@@ -156,7 +156,7 @@ func TestOnlyAnOwnerConsents(t *testing.T) {
 	if err := f.members.UseAccess(t.Context(), ana, other, "findAccounts"); code(err) != "consent-required" {
 		t.Errorf("another org: %v", err)
 	}
-	if _, _, err := f.members.Invite(t.Context(), ana, owner, operator, "helper@stagedoor.test", "support"); err != nil {
+	if _, _, err := f.members.Invite(t.Context(), ana, owner, operator, member.Invitee{Email: "helper@stagedoor.test", Role: "support"}); err != nil {
 		t.Errorf("with consent: %v", err)
 	}
 }
@@ -274,7 +274,7 @@ func TestOperatorsHelpOrgsWithoutAnOwner(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	owner := f.org(t)
-	if _, _, err := f.members.Invite(t.Context(), ana, owner, operator, "boss@acme.test", "owner"); err != nil {
+	if _, _, err := f.members.Invite(t.Context(), ana, owner, operator, member.Invitee{Email: "boss@acme.test", Role: "owner"}); err != nil {
 		t.Fatal(err)
 	}
 	boss := f.signIn(t, "boss@acme.test", member.Welcome{TakeUp: true})
@@ -283,10 +283,10 @@ func TestOperatorsHelpOrgsWithoutAnOwner(t *testing.T) {
 	}
 	again := operator
 	again.Again = true
-	if _, _, err := f.members.Invite(t.Context(), ana, owner, again, "eve@stagedoor.test", "owner"); code(err) != "consent-required" {
+	if _, _, err := f.members.Invite(t.Context(), ana, owner, again, member.Invitee{Email: "eve@stagedoor.test", Role: "owner"}); code(err) != "consent-required" {
 		t.Errorf("another address: %v", err)
 	}
-	if _, _, err := f.members.Invite(t.Context(), ana, owner, again, "boss@acme.test", "owner"); err != nil {
+	if _, _, err := f.members.Invite(t.Context(), ana, owner, again, member.Invitee{Email: "boss@acme.test", Role: "owner"}); err != nil {
 		t.Errorf("the owner, whose identity has changed: %v", err)
 	}
 }

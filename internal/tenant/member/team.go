@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/mail"
 	"github.com/stagedoor/stagedoor/internal/tenant/member/internal/db"
 )
 
@@ -35,14 +36,22 @@ func (s *Members) Get(ctx context.Context, owner id.Org, person id.Person) (Memb
 	return getMember(ctx, s.deps.DB, owner, person)
 }
 
-// Invite creates an invitation and returns it with the token for its link, which is not stored. It replaces an earlier
-// invitation to the same address.
-func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller Caller, email, role string) (Invitation, secret.String, error) {
-	wanted, err := ParseRole(role)
+// Invitee is who is invited, and with which role. Locale is the language of the mail; empty for English.
+type Invitee struct{ Email, Role, Locale string }
+
+// InvitationURL returns the link of an invitation.
+func (s *Members) InvitationURL(token secret.String) string {
+	return s.deps.PublicURL + "/app/invitation/" + token.Reveal()
+}
+
+// Invite creates an invitation, mails its link, and returns it with the token of the link, which is not stored. It
+// replaces an earlier invitation to the same address.
+func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller Caller, invitee Invitee) (Invitation, secret.String, error) {
+	wanted, err := ParseRole(invitee.Role)
 	if err != nil {
 		return Invitation{}, secret.String{}, err
 	}
-	email, ok := CleanEmail(email)
+	email, ok := CleanEmail(invitee.Email)
 	if !ok {
 		return Invitation{}, secret.String{}, problem.ValidationFailed.New("The invitation has values that are not allowed.").
 			At("/email", "format", "must be an email address, such as ada@example.com")
@@ -51,6 +60,10 @@ func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller 
 	now := s.deps.Now().Truncate(time.Microsecond)
 	made := Invitation{
 		ID: id.New[id.Invitation](), Org: owner, Email: email, Role: wanted, InvitedBy: by.Label, CreatedAt: now, ExpiresAt: now.Add(invitationTTL),
+	}
+	letter, err := s.composeInvitation(ctx, made, invitee.Locale, token)
+	if err != nil {
+		return Invitation{}, secret.String{}, err
 	}
 	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		a, err := s.lockTeam(ctx, tx, owner, caller)
@@ -70,12 +83,29 @@ func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller 
 		if err := addInvitation(ctx, tx, made, by.Kind, hashToken(token)); err != nil {
 			return err
 		}
-		return s.deps.Audit.Record(ctx, tx, owner, by, string(made.ID), audit.Changes{"email": {To: email}, "role": {To: wanted}})
+		if made.Mail, err = s.deps.Mail.Add(ctx, tx, letter); err != nil {
+			return err
+		}
+		return s.deps.Audit.Record(ctx, tx, owner, by, string(made.ID), audit.Changes{
+			"email": {To: email}, "role": {To: wanted}, "mail": made.Mail.Change(),
+		})
 	})
 	if err != nil {
 		return Invitation{}, secret.String{}, err
 	}
 	return made, token, nil
+}
+
+// composeInvitation writes the mail with the link of an invitation.
+func (s *Members) composeInvitation(ctx context.Context, made Invitation, locale string, token secret.String) (mail.Draft, error) {
+	o, err := s.deps.Orgs.Get(ctx, made.Org)
+	if err != nil {
+		return mail.Draft{}, err
+	}
+	return s.deps.Mail.Compose(ctx, made.Org, mail.Message{
+		Kind: mail.Invitation, To: made.Email, Locale: locale, About: string(made.Role), ExpiresAt: made.ExpiresAt,
+		Link: s.InvitationURL(token), Org: o.Name, By: made.InvitedBy, Role: string(made.Role),
+	})
 }
 
 // checkOperator checks that an operator may invite: with the consent of an owner, if there is one, or the address of an

@@ -9,6 +9,7 @@ WHERE org_id = @org_id AND at >= @since AND at <= @before_at
   AND (@source::text = '' OR source = @source)
   AND status BETWEEN @status_from AND @status_to
   AND (@reason::text = '' OR reason = @reason)
+  AND (@event_id::text = '' OR strpos(events, @event_id::text) > 0)
   AND took_us >= @min_took_us
   AND NOT (@only_counted::boolean AND is_free)
   AND (@text::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), @text::text) > 0)
@@ -27,6 +28,7 @@ WHERE org_id = @org_id AND at >= @since AND at <= @before_at
   AND (@source::text = '' OR source = @source)
   AND status BETWEEN @status_from AND @status_to
   AND (@reason::text = '' OR reason = @reason)
+  AND (@event_id::text = '' OR strpos(events, @event_id::text) > 0)
   AND took_us >= @min_took_us
   AND NOT (@only_counted::boolean AND is_free)
   AND (@text::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), @text::text) > 0)
@@ -44,6 +46,7 @@ WHERE org_id = @org_id AND at >= @since AND at <= @before_at
   AND source <> 'api' AND source = @source::text
   AND status BETWEEN @status_from AND @status_to
   AND (@reason::text = '' OR reason = @reason)
+  AND (@event_id::text = '' OR strpos(events, @event_id::text) > 0)
   AND took_us >= @min_took_us
   AND NOT (@only_counted::boolean AND is_free)
   AND (@text::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), @text::text) > 0)
@@ -60,6 +63,7 @@ WHERE org_id = @org_id AND account_id = @account_id AND at >= @since AND at <= @
   AND (@source::text = '' OR source = @source)
   AND status BETWEEN @status_from AND @status_to
   AND (@reason::text = '' OR reason = @reason)
+  AND (@event_id::text = '' OR strpos(events, @event_id::text) > 0)
   AND took_us >= @min_took_us
   AND NOT (@only_counted::boolean AND is_free)
   AND (@text::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), @text::text) > 0)

@@ -30,6 +30,9 @@ type Filter struct {
 	Operation string
 	Problem   string
 	Source    Source
+	// Event is an event that the request caused. Page then reads only around the time of the event, if Since and Until are
+	// zero.
+	Event id.Event
 	// Reason is the limit that refused the request.
 	Reason string
 	// Text is part of the operation, the problem, its reason, the id of the request or the platform's code, in any case.
@@ -76,6 +79,8 @@ const (
 	maxReaders = 4
 	// queueTimeout bounds how long a reader waits for a permit.
 	queueTimeout = 2 * time.Second
+	// longest is how long before an event the request that caused it arrived, at most.
+	longest = 10 * time.Minute
 	// skew is how far the clocks of other nodes may be ahead.
 	skew = time.Hour
 )
@@ -85,6 +90,10 @@ const (
 func (j *Journal) Page(ctx context.Context, r Reader, f Filter, after Position, limit int) ([]Entry, Position, error) {
 	if f.Account != "" && !r.canSee(f.Account) {
 		return nil, Position{}, nil
+	}
+	if f.Event != "" && f.Since.IsZero() && f.Until.IsZero() {
+		made := id.MadeAt(f.Event)
+		f.Since, f.Until = made.Add(-longest), made.Add(time.Minute)
 	}
 	f.Since, f.Until = j.clampSpan(r, f.Since, f.Until)
 	if after.At.IsZero() || after.At.After(f.Until) {

@@ -42,6 +42,8 @@ type Entry struct {
 	Fields Fields
 	// Members are the other members of the problem.
 	Members Members
+	// Events are those that the request caused.
+	Events Events
 	// UpstreamCode is the platform's own error code, a number or a text; empty for none.
 	UpstreamCode string
 	// In and Out are the sizes of the request body and the response body, in bytes.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/effect"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
@@ -26,6 +27,7 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 		Operation: "messages.send", Verb: "POST", Status: 502, Took: 1234567 * time.Microsecond, Upstream: 1234 * time.Millisecond,
 		Problem: "upstream/error", Retryable: true, UpstreamCode: "-7", In: math.MaxInt64, Out: 1 << 40, Replayed: true, DryRun: true,
 		Source: requestlog.SourceCLI, Reason: "org_rpm", Fields: "enum /scopes/0\nrequired query/x", Members: `{"limit":30}`, Free: true,
+		Events: requestlog.EventsOf([]effect.Event{{ID: "evt_1", Kind: "account.paused", Account: "acct_1"}, {ID: "evt_2", Kind: "key.created"}}),
 	}
 	empty := requestlog.Entry{Org: owner, At: noon, Request: "x"}
 	quick := requestlog.Entry{Org: owner, At: noon, Request: "y", Upstream: time.Nanosecond, UpstreamCode: "ValidationError"}
@@ -47,6 +49,9 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 	}
 }
 
+// caused is an event of some requests of mixed.
+const caused id.Event = "evt_01k9zk16062m4d8v9qx7q00001"
+
 // mixed returns n requests that differ in everything that a filter can select.
 func mixed(owner id.Org, n int) (entries []requestlog.Entry, accounts []id.Account, keys []id.Key) {
 	accounts = []id.Account{"", id.New[id.Account](), id.New[id.Account](), id.New[id.Account]()}
@@ -61,6 +66,9 @@ func mixed(owner id.Org, n int) (entries []requestlog.Entry, accounts []id.Accou
 		outcome := outcomes[i%len(outcomes)]
 		e.Status, e.Problem = outcome.status, outcome.problem
 		e.Account, e.Key, e.Operation = accounts[(i/2)%len(accounts)], keys[(i/5)%len(keys)], operations[(i/7)%len(operations)]
+		if i%10 == 0 {
+			e.Events = requestlog.EventsOf([]effect.Event{{ID: caused, Kind: "account.updated"}})
+		}
 		e.Took, e.Free = time.Duration(1+i%13)*time.Millisecond, i%3 == 0
 		if e.Status == 429 {
 			e.Reason = []string{"org_rpm", "account_write_rpm"}[i%2]
@@ -76,6 +84,7 @@ func matches(e requestlog.Entry, r requestlog.Reader, f requestlog.Filter) bool 
 	return (r.Accounts == nil || slices.Contains(r.Accounts, e.Account)) &&
 		(f.Account == "" || e.Account == f.Account) && (f.Key == "" || e.Key == f.Key) && (f.Operation == "" || e.Operation == f.Operation) &&
 		(f.Problem == "" || e.Problem == f.Problem) && (f.Source == "" || e.Source == f.Source) && (f.StatusTo == 0 || e.Status >= f.StatusFrom && e.Status <= f.StatusTo) &&
+		(f.Event == "" || strings.Contains(string(e.Events), string(f.Event))) &&
 		(f.Reason == "" || e.Reason == f.Reason) && e.Took >= f.MinTook && (!f.Counted || !e.Free) &&
 		strings.Contains(strings.ToLower(e.Operation+" "+e.Problem+" "+e.Reason+" "+string(e.Request)), strings.ToLower(f.Text)) &&
 		!e.At.Before(f.Since) && (f.Until.IsZero() || e.At.Before(f.Until))
@@ -108,6 +117,7 @@ func TestFiltersSelectMatchingRequests(t *testing.T) {
 		func(f *requestlog.Filter) { f.StatusFrom, f.StatusTo = 304, 304 },
 		func(f *requestlog.Filter) { f.Source = requestlog.SourceAPI },
 		func(f *requestlog.Filter) { f.Source = requestlog.SourceDashboard },
+		func(f *requestlog.Filter) { f.Event, f.Since = caused, noon.Add(-30*24*time.Hour) },
 		func(f *requestlog.Filter) { f.Reason = "org_rpm" },
 		func(f *requestlog.Filter) { f.Text = "Write_RPM" },
 		func(f *requestlog.Filter) { f.Text = "no%such_text" },

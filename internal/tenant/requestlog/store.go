@@ -22,7 +22,7 @@ func readPage(ctx context.Context, q db.DBTX, r Reader, f Filter, after Position
 		OrgID: r.Org, Since: f.Since, BeforeAt: after.At, BeforeRequest: string(after.Request), EveryAccount: r.Accounts == nil,
 		Accounts: id.Texts(r.Accounts), Operation: f.Operation, Problem: f.Problem, KeyID: string(f.Key), Source: string(f.Source),
 		StatusFrom: f.StatusFrom, StatusTo: f.StatusTo, MaxRows: int32(limit),
-		Reason: f.Reason, MinTookUs: f.MinTook.Microseconds(), OnlyCounted: f.Counted, Text: strings.ToLower(f.Text),
+		EventID: string(f.Event), Reason: f.Reason, MinTookUs: f.MinTook.Microseconds(), OnlyCounted: f.Counted, Text: strings.ToLower(f.Text),
 	}
 	var (
 		rows []db.RequestLog
@@ -33,7 +33,7 @@ func readPage(ctx context.Context, q db.DBTX, r Reader, f Filter, after Position
 		rows, err = db.New(q).PageOf(ctx, db.PageOfParams{
 			OrgID: p.OrgID, AccountID: f.Account, Since: p.Since, BeforeAt: p.BeforeAt, BeforeRequest: p.BeforeRequest,
 			Operation: p.Operation, Problem: p.Problem, KeyID: p.KeyID, Source: p.Source, StatusFrom: p.StatusFrom, StatusTo: p.StatusTo, MaxRows: p.MaxRows,
-			Reason: p.Reason, MinTookUs: p.MinTookUs, OnlyCounted: p.OnlyCounted, Text: p.Text,
+			EventID: p.EventID, Reason: p.Reason, MinTookUs: p.MinTookUs, OnlyCounted: p.OnlyCounted, Text: p.Text,
 		})
 	case f.isNotFromAPI():
 		rows, err = db.New(q).PageElsewhere(ctx, db.PageElsewhereParams(p))
@@ -74,7 +74,7 @@ func fromRow(r db.RequestLog) Entry {
 		Operation: r.Operation, Verb: r.Verb, Status: r.Status, Took: time.Duration(r.TookUs) * time.Microsecond,
 		Upstream: time.Duration(r.UpstreamUs) * time.Microsecond, Problem: r.Problem, Retryable: r.Retryable,
 		UpstreamCode: upstreamCode(r), In: r.BytesIn, Out: r.BytesOut, Replayed: r.Replayed, DryRun: r.DryRun,
-		Source: Source(r.Source), Reason: r.Reason, Fields: Fields(r.Fields), Members: Members(r.Members), Free: r.IsFree,
+		Source: Source(r.Source), Reason: r.Reason, Fields: Fields(r.Fields), Members: Members(r.Members), Events: Events(r.Events), Free: r.IsFree,
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 
 // copyColumns lists the columns in the order of addRow.
 const copyColumns = `(at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run,
-	org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, upstream_text, fields, members, is_free)`
+	org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, upstream_text, fields, members, is_free, events)`
 
-const copyColumnCount = 23
+const copyColumnCount = 24
 
 // copyRows writes all rows or none.
 func copyRows(ctx context.Context, db *postgres.DB, rows *postgres.Rows) error {
@@ -39,6 +39,7 @@ func addRow(rows *postgres.Rows, e *Entry) {
 	rows.Text(string(e.Fields))
 	rows.Text(string(e.Members))
 	rows.Bool(e.Free)
+	rows.Text(string(e.Events))
 }
 
 // maxText is the maximum length of a text column in bytes. All names in the service are shorter.

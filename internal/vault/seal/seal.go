@@ -58,6 +58,8 @@ const (
 	PurposeAudit Purpose = "audit"
 	// PurposeJobResult is a block of the result of a job.
 	PurposeJobResult Purpose = "job_result"
+	// PurposeMail is the recipient and the text of a mail that waits to be sent.
+	PurposeMail Purpose = "mail"
 )
 
 // Address is what a sealed text is bound to. It is not stored with the text.

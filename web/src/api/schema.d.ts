@@ -2157,6 +2157,7 @@ export interface components {
             id: string;
             kinds: string[];
             label: string;
+            mail: components["schemas"]["Mail"] | null;
             opened_at: string | null;
             platform: string | null;
             reconnect_account_id: string | null;
@@ -2210,7 +2211,6 @@ export interface components {
         CreateConnectSessionRequest: {
             account_id?: string;
             allowed_origins?: string[];
-            /** @deprecated */
             deliver?: components["schemas"]["LinkDelivery"];
             expires_in_sec?: number;
             kinds?: string[];
@@ -2398,6 +2398,7 @@ export interface components {
             events: components["schemas"]["Event"][];
             gap: boolean;
             nextCursor: string;
+            scanned?: number;
         };
         EventResponse: {
             event: components["schemas"]["Event"];
@@ -2467,6 +2468,7 @@ export interface components {
         };
         InvitationSent: {
             invitation: components["schemas"]["Invitation"];
+            mail: components["schemas"]["Mail"] | null;
             url: string;
         };
         InvitationWithdrawn: {
@@ -2475,6 +2477,8 @@ export interface components {
         };
         InviteMemberRequest: {
             email: string;
+            /** @enum {string} */
+            locale?: "en" | "es";
             /** @enum {string} */
             role: "owner" | "admin" | "developer" | "support";
         };
@@ -2485,6 +2489,7 @@ export interface components {
             finishedAt: string | null;
             id: string;
             kind: string;
+            method: string | null;
             progress: components["schemas"]["JobProgress"];
             result: components["schemas"]["JobResult"] | null;
             state: string;
@@ -2657,6 +2662,7 @@ export interface components {
             dryRun: boolean;
             durationMs: number;
             errors: components["schemas"]["LogField"][];
+            events: components["schemas"]["LogEvent"][];
             extensions: {
                 [key: string]: unknown;
             };
@@ -2674,6 +2680,11 @@ export interface components {
             upstreamCode: unknown;
             upstreamMs: number | null;
         };
+        LogEvent: {
+            accountId: string | null;
+            event: string;
+            id: string;
+        };
         LogField: {
             code: string;
             pointer: string;
@@ -2684,6 +2695,12 @@ export interface components {
         };
         LogResponse: {
             log: components["schemas"]["Log"];
+        };
+        Mail: {
+            status: string;
+            subject: string;
+            text: string;
+            to: string;
         };
         Member: {
             email: string;
@@ -2815,6 +2832,7 @@ export interface components {
             events: components["schemas"]["Event"][];
             gap: boolean;
             nextCursor: string | null;
+            scanned?: number;
         };
         OrgReceipt: {
             receipt: unknown;
@@ -3130,11 +3148,6 @@ export interface components {
         UploadedPartResponse: {
             part: components["schemas"]["UploadedPart"];
         };
-        UrlCount: {
-            attention: number;
-            url: string;
-            webhooks: number;
-        };
         Usage: {
             rateLimits: components["schemas"]["RateLimits"];
             usage: components["schemas"]["UsagePeriod"];
@@ -3301,7 +3314,7 @@ export interface components {
         WebhookPage: {
             counts: components["schemas"]["WebhookCounts"];
             nextCursor: string | null;
-            urls?: components["schemas"]["UrlCount"][];
+            urls?: components["schemas"]["WebhookURLCount"][];
             webhooks: components["schemas"]["ListedWebhook"][];
         };
         WebhookRecoveredData: {
@@ -3318,6 +3331,11 @@ export interface components {
             durationMs: number;
             responseSnippet: string;
             status: number;
+        };
+        WebhookURLCount: {
+            attention: number;
+            url: string;
+            webhooks: number;
         };
     };
     responses: never;
@@ -3509,6 +3527,9 @@ export interface operations {
                 after?: string;
                 limit?: number;
                 wait?: number;
+                fromTime?: string;
+                toTime?: string;
+                q?: string;
                 token?: string;
             };
             header?: {
@@ -4785,6 +4806,9 @@ export interface operations {
                 after?: string;
                 limit?: number;
                 wait?: number;
+                fromTime?: string;
+                toTime?: string;
+                q?: string;
                 accountId?: string;
                 latest?: number;
                 before?: string;
@@ -5015,6 +5039,7 @@ export interface operations {
                 source?: "api" | "dashboard" | "cli";
                 reason?: string;
                 q?: string;
+                eventId?: string;
                 minDurationMs?: number;
                 counted?: boolean;
                 since?: string;

@@ -55,6 +55,7 @@ class LogsGroup(Group):
             reason: Only requests that this limit refused, for example org_rpm.
             q: Only requests with this text in the method, the problem, its reason, the id or the platform's code, in
                 upper or lower case.
+            event_id: Only the request that caused this event.
             min_duration_ms: Only requests that took at least this long.
             counted: true: only requests that count as usage, which GET /v1/usage/series counts.
             since: Only requests that started at this time or later.

@@ -43,14 +43,15 @@ class TeamGroup(Group):
         """Invite a member.
 
         Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces
-        it. This service sends no email: send the link yourself. A caller cannot grant a role with more rights than
-        their own. Only owners can add, change or remove owners.
+        it. The service sends the link by email, if it has a mail server: `mail` says what became of it. A caller
+        cannot grant a role with more rights than their own. Only owners can add, change or remove owners.
 
         Needs the scope `me:write`.
 
         Arguments:
             email (required): The address to invite. Only a user who signs in with this address, verified by the
                 identity provider, can accept.
+            locale: The language of the email. Default: en.
             role (required): What the person may do after joining.
         """
         return self._change("POST", "/v1/org/invitations", params, key=True, options=options)

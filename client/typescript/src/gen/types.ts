@@ -587,6 +587,11 @@ export interface ConnectSession {
   kinds: string[];
   /** The label of the account that is connected; may be empty. */
   label: string;
+  /**
+   * What became of the email with the link. Only the response that creates the link has it; null otherwise, and if
+   * deliver was not set.
+   */
+  mail: Mail | null;
   /** When a person first opened the link; null if that has not happened. A link preview does not count. */
   opened_at: string | null;
   /** The platform that the page asks for; null if the organisation has none. */
@@ -969,6 +974,10 @@ export interface EventPage {
   gap: boolean;
   /** Send it as after to continue. */
   nextCursor: string;
+  /**
+   * With fromTime, toTime or q: how many events of the period this page has looked at. The period is over when it is 0.
+   */
+  scanned?: number;
 }
 
 /** A token with which a browser follows an account's events. */
@@ -1279,7 +1288,9 @@ export interface Invitation {
 export interface InvitationSent {
   /** The invitation. */
   invitation: Invitation;
-  /** The link to send. It is shown only once, works once, and only for the invited address. */
+  /** What became of the email with the link. */
+  mail: Mail | null;
+  /** The link. It is shown only once, works once, and only for the invited address. */
   url: string;
 }
 
@@ -1305,6 +1316,8 @@ export interface Job {
   id: string;
   /** What the job does. */
   kind: "export" | "bulk" | "org_export" | (string & {});
+  /** The method of an export or bulk job; null for other kinds. */
+  method: string | null;
   /** How much is done. */
   progress: JobProgress;
   /** Null until it is over, and after the result has expired. */
@@ -1682,6 +1695,11 @@ export interface Log {
   /** The fields of the request that the problem pointed at; empty if there are none. Their values are not stored. */
   errors: LogField[];
   /**
+   * The events that this service sent because of the request, such as account.paused; empty if there are none. Events
+   * of the platform are not among them. GET /v1/deliveries has their deliveries.
+   */
+  events: LogEvent[];
+  /**
    * Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none.
    * Values of the request and texts are not stored.
    */
@@ -1715,6 +1733,16 @@ export interface Log {
   upstreamMs: number | null;
 }
 
+/** An event that a request caused. */
+export interface LogEvent {
+  /** Null for an event of the organisation. */
+  accountId: string | null;
+  /** The kind of the event, for example account.paused. */
+  event: string;
+  /** The event's id. */
+  id: string;
+}
+
 /** An invalid field of a request. */
 export interface LogField {
   /** A stable word for the error. */
@@ -1729,6 +1757,22 @@ export interface LogPage {
   logs: Log[];
   /** Null on the last page. */
   nextCursor: string | null;
+}
+
+/** What became of an email that the service was to send. */
+export interface Mail {
+  /**
+   * queued: the service sends the email within seconds. not_configured: the service has no mail server; send the text
+   * yourself. limited: the email is not sent, because the recipient got one about the same within the hour, or because
+   * the organisation has sent 200 emails within the hour.
+   */
+  status: "queued" | "not_configured" | "limited" | (string & {});
+  /** The subject of the email. */
+  subject: string;
+  /** The text of the email, with its link. */
+  text: string;
+  /** The recipient's address, with most characters hidden. */
+  to: string;
 }
 
 /** A message to many recipients. */
@@ -2196,6 +2240,11 @@ export interface OrgEventPage {
    * page can have fewer events than requested without being the last.
    */
   nextCursor: string | null;
+  /**
+   * With fromTime, toTime or q: how many events of the period this page has looked at. Without latest, the period is
+   * over when it is 0.
+   */
+  scanned?: number;
 }
 
 /** Proof that everything of an organisation was destroyed. */
@@ -3469,16 +3518,6 @@ export interface UploadsGetPartUrlResult {
   expiresAt: string;
 }
 
-/** How many webhooks have the same URL. */
-export interface UrlCount {
-  /** How many of them are failing, disabled or lagging. */
-  attention: number;
-  /** The URL. */
-  url: string;
-  /** How many webhooks have it. */
-  webhooks: number;
-}
-
 /** The limits and their usage. */
 export interface Usage {
   /** What is left of every limit. */
@@ -3886,7 +3925,7 @@ export interface WebhookPage {
   /**
    * With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the URL.
    */
-  urls?: UrlCount[];
+  urls?: WebhookURLCount[];
   /** In the order in which their accounts were first connected. */
   webhooks: ListedWebhook[];
 }
@@ -3901,6 +3940,16 @@ export interface WebhookTest {
   responseSnippet: string;
   /** 0 if there was no response. */
   status: number;
+}
+
+/** How many webhooks have the same URL. */
+export interface WebhookURLCount {
+  /** How many of them are failing, disabled or lagging. */
+  attention: number;
+  /** The URL. */
+  url: string;
+  /** How many webhooks have it. */
+  webhooks: number;
 }
 
 /** The message that new fans receive. */

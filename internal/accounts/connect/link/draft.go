@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/environment"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
 // The connect methods that a page can offer.
@@ -47,8 +48,8 @@ type Draft struct {
 	ExpiresIn      time.Duration
 	Locale         string
 	Remember       string
-	// DeliverEmail is always refused: this service sends no mail.
-	DeliverEmail string
+	// DeliverEmail is where to mail the link; empty for no mail. PlatformName is the name of the platform in that mail.
+	DeliverEmail, PlatformName string
 }
 
 // Limits of a draft. maxLabel and maxRef are in characters, maxURL in bytes.
@@ -108,8 +109,8 @@ func (d Draft) validate(env environment.Environment, regions []string) error {
 	if d.Remember != RememberAsk && d.Remember != RememberAlways && d.Remember != RememberNever {
 		bad.At("/remember_credentials", "enum", "must be ask, always or never")
 	}
-	if d.DeliverEmail != "" {
-		bad.At("/deliver/email", "unsupported", "cannot be used: this service sends no mail. Send session.url to the creator yourself")
+	if _, ok := member.CleanEmail(d.DeliverEmail); !ok && d.DeliverEmail != "" {
+		bad.At("/deliver/email", "format", "must be an email address, such as luna@example.com")
 	}
 	if len(bad.Fields) > 0 {
 		return bad

@@ -80,7 +80,7 @@ func TestDraftProblemListsAllErrorsAndNoValues(t *testing.T) {
 	_, _, err := r.Create(t.Context(), by("connect.session_create"), r.org, link.Draft{
 		Kinds: []string{"cookie-canary"}, ReferenceID: strings.Repeat("é", 256), Label: strings.Repeat("é", 121), Region: "canary",
 		ReturnURL: "ftp://canary.example", AllowedOrigins: []string{"https://*.canary.example"}, ExpiresIn: 59 * time.Second, Locale: "canary",
-		Remember: "canary", DeliverEmail: "canary@example.com",
+		Remember: "canary", DeliverEmail: "Canary <canary@example.com>",
 	})
 	p, ok := errors.AsType[*problem.Error](err)
 	if !ok || p.Kind.Code != "validation-failed" {

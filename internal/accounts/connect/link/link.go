@@ -26,6 +26,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/mail"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -59,6 +61,8 @@ type Session struct {
 	// OpenedIn is the browser that the session is bound to, since BoundAt.
 	OpenedIn Browser
 	BoundAt  *time.Time
+	// Mail says what became of the mail with the link; nil if none was asked for. Only Create sets it.
+	Mail *mail.Report
 
 	// browsers holds the hashes of all browsers that opened the link, the current one last. others is how many of the
 	// attempts were made before the current one opened it.
@@ -88,6 +92,9 @@ type Deps struct {
 	Outbox *outbox.Outbox
 	// Keys derives the tokens of sessions that Reconnecting returns again.
 	Keys deriver
+	Mail *mail.Outbox
+	// ConnectURL is the address of the connect pages, without a trailing slash.
+	ConnectURL string
 	// Regions lists the regions that an account can have.
 	Regions func() []string
 	Now     func() time.Time
@@ -127,15 +134,47 @@ func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at
 		Account: d.Account, ReturnURL: d.ReturnURL, AllowedOrigins: d.AllowedOrigins, Locale: d.Locale, Remember: d.Remember,
 		CreatedAt: now, UpdatedAt: now, ExpiresAt: now.Add(d.ExpiresIn),
 	}
-	err := s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
+	letter, err := s.composeLink(ctx, o, made, d, token)
+	if err != nil {
+		return Session{}, err
+	}
+	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		if err := insertSession(ctx, tx, made, hashToken(token.Reveal())); err != nil {
 			return err
 		}
-		return s.deps.Audit.Record(ctx, tx, o.ID, by, string(made.ID), audit.Changes{
+		changes := audit.Changes{
 			"kinds": {To: made.Kinds}, "accountId": {To: made.Account}, "expiresAt": {To: made.ExpiresAt},
-		})
+		}
+		if letter != nil {
+			sent, err := s.deps.Mail.Add(ctx, tx, *letter)
+			if err != nil {
+				return err
+			}
+			made.Mail, changes["mail"] = &sent, sent.Change()
+		}
+		return s.deps.Audit.Record(ctx, tx, o.ID, by, string(made.ID), changes)
 	})
 	return made, err
+}
+
+// URL returns the link of a session.
+func (s *Sessions) URL(token secret.String) string { return s.deps.ConnectURL + "/s/" + token.Reveal() }
+
+// composeLink writes the mail with the link of a session, or returns nil if none was asked for.
+func (s *Sessions) composeLink(ctx context.Context, o org.Org, made Session, d Draft, token secret.String) (*mail.Draft, error) {
+	to, _ := member.CleanEmail(d.DeliverEmail) // validate has checked it
+	if to == "" {
+		return nil, nil
+	}
+	kind := mail.ConnectLink
+	if made.Account != "" {
+		kind = mail.Reconnect
+	}
+	letter, err := s.deps.Mail.Compose(ctx, o.ID, mail.Message{
+		Kind: kind, To: to, Locale: made.Locale, About: strings.Join([]string{string(made.Account), made.Platform, made.Site}, " "),
+		ExpiresAt: made.ExpiresAt, Link: s.URL(token), Org: o.Name, Platform: d.PlatformName,
+	})
+	return &letter, err
 }
 
 func (s *Sessions) Get(ctx context.Context, org id.Org, session id.Session) (Session, error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/mail"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
@@ -39,7 +41,7 @@ func newFixture(t *testing.T) *fixture {
 	now := testenv.NewClock(time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC))
 	r := &fixture{T: t, Clock: now, db: testenv.Postgres(t)}
 	r.outbox, r.audit = outbox.New(r.db, r.Now), audit.New(r.db, sealtest.NewMemory(), r.Now)
-	r.Sessions = link.New(link.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Regions: func() []string { return []string{"us", "uk"} }, Now: r.Now})
+	r.Sessions = link.New(link.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Mail: mail.New(mail.Deps{DB: r.db.WithClock(r.Now), Audit: r.audit, Seal: sealtest.NewMemory(), Queue: testenv.NoJobs{}, Log: slog.New(slog.DiscardHandler)}), ConnectURL: "https://connect.test", Regions: func() []string { return []string{"us", "uk"} }, Now: r.Now})
 	r.org = r.addOrg("Northlight")
 	return r
 }
@@ -361,5 +363,33 @@ func TestCreatingASessionIsAudited(t *testing.T) {
 	entries, err := r.audit.Choose(t.Context(), r.org.ID, audit.Filter{}, 0, 10)
 	if err != nil || len(entries) != 2 || entries[0].Target != string(s.ID) || entries[0].By.Action != "connect.session_create" {
 		t.Fatalf("%+v, %v", entries, err)
+	}
+}
+
+// A link that is to be mailed is not sent without a mail server: the creator of the link gets the text, and the audit log
+// says so without the link.
+func TestALinkToBeMailed(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	made, token := r.createSession(link.Draft{DeliverEmail: "Luna@example.com", PlatformName: "Sandbox", Locale: "es", ExpiresIn: time.Hour})
+	m := made.Mail
+	if m == nil || m.Status != mail.NotConfigured || m.To != "l•••@example.com" || !strings.Contains(m.Text, "https://connect.test/s/"+token) ||
+		m.Subject != "Northlight te pide que conectes tu cuenta" || !strings.Contains(m.Text, "Sandbox") || !strings.Contains(m.Text, "60 minutos") {
+		t.Errorf("got %+v", m)
+	}
+	entries, err := r.audit.Choose(t.Context(), r.org.ID, audit.Filter{Target: string(made.ID)}, 0, 1)
+	must.OK(t, err)
+	if text := string(entries[0].Changes); !strings.Contains(text, "not_configured") || !strings.Contains(text, "l•••@example.com") || strings.Contains(text, token) || strings.Contains(strings.ToLower(text), "luna") {
+		t.Errorf("the audit log has %s", text)
+	}
+	if again, err := r.Get(t.Context(), r.org.ID, made.ID); err != nil || again.Mail != nil {
+		t.Errorf("the mail is shown again: %+v, %v", again.Mail, err)
+	}
+	if plain, _ := r.createSession(link.Draft{}); plain.Mail != nil {
+		t.Errorf("a link without an address has a mail: %+v", plain.Mail)
+	}
+	reconnect, _ := r.createSession(link.Draft{Account: id.New[id.Account](), DeliverEmail: "luna@example.com"})
+	if reconnect.Mail == nil || !strings.Contains(reconnect.Mail.Subject, "connect your account again") {
+		t.Errorf("got %+v", reconnect.Mail)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
+	"github.com/stagedoor/stagedoor/internal/server/mailview"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -33,29 +34,30 @@ type sessionInput struct {
 		Remember  *string  `json:"remember_credentials,omitempty" enum:"ask,always,never" doc:"Default: ask."`
 		Deliver   *struct {
 			_     struct{} `schema:"LinkDelivery" doc:"The recipient of a link."`
-			Email string   `json:"email,omitempty" maxLength:"254" doc:"Ignored: this service sends no email."`
-		} `json:"deliver,omitempty" deprecated:"true" doc:"Deprecated: an email address is rejected, because this service sends no email. Send url to the creator yourself."`
+			Email string   `json:"email,omitempty" maxLength:"254" doc:"The creator's email address. A creator gets at most one email per hour about the same connection."`
+		} `json:"deliver,omitempty" doc:"Sends the link to the creator by email, in the language of locale. mail in the response says what became of it. Default: you send url yourself."`
 	}
 }
 
 type sessionBody struct {
-	_          struct{}    `schema:"ConnectSession" doc:"A link to a hosted page on which a creator connects."`
-	ID         string      `json:"id" doc:"The id of the session."`
-	URL        *string     `json:"url" doc:"The link for the creator. It is shown only in the response that creates it; null otherwise."`
-	Token      *string     `json:"client_token" doc:"The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise." sensitive:"true"`
-	Status     string      `json:"status" enum:"open,in_progress,success,exited,expired" doc:"How far the session is."`
-	Platform   *string     `json:"platform" doc:"The platform that the page asks for; null if the organisation has none."`
-	Site       *string     `json:"site" doc:"The creator's own site; null if the platform has none, or if the page asks for it."`
-	Kinds      []string    `json:"kinds" doc:"The ways to connect that the page offers."`
-	Attempts   []string    `json:"attempts" doc:"The ids of the creator's attempts."`
-	AccountID  *string     `json:"account_id" doc:"The account that was connected; null if none was."`
-	Reference  *string     `json:"reference_id" doc:"Your own reference of the creator; null if there is none."`
-	Label      string      `json:"label" doc:"The label of the account that is connected; may be empty."`
-	Reconnects *string     `json:"reconnect_account_id" doc:"The account that the link reconnects; null for a new account."`
-	OpenedAt   *stamp.Time `json:"opened_at" doc:"When a person first opened the link; null if that has not happened. A link preview does not count."`
-	FinishedAt *stamp.Time `json:"finished_at" doc:"When the session ended; null if it has not ended."`
-	ExpiresAt  stamp.Time  `json:"expires_at" doc:"When the link stops working."`
-	CreatedAt  stamp.Time  `json:"created_at" doc:"When the session was created."`
+	_          struct{}       `schema:"ConnectSession" doc:"A link to a hosted page on which a creator connects."`
+	ID         string         `json:"id" doc:"The id of the session."`
+	URL        *string        `json:"url" doc:"The link for the creator. It is shown only in the response that creates it; null otherwise."`
+	Token      *string        `json:"client_token" doc:"The token in the link, for connect.js. It is shown only in the response that creates it; null otherwise." sensitive:"true"`
+	Status     string         `json:"status" enum:"open,in_progress,success,exited,expired" doc:"How far the session is."`
+	Platform   *string        `json:"platform" doc:"The platform that the page asks for; null if the organisation has none."`
+	Site       *string        `json:"site" doc:"The creator's own site; null if the platform has none, or if the page asks for it."`
+	Kinds      []string       `json:"kinds" doc:"The ways to connect that the page offers."`
+	Attempts   []string       `json:"attempts" doc:"The ids of the creator's attempts."`
+	AccountID  *string        `json:"account_id" doc:"The account that was connected; null if none was."`
+	Reference  *string        `json:"reference_id" doc:"Your own reference of the creator; null if there is none."`
+	Label      string         `json:"label" doc:"The label of the account that is connected; may be empty."`
+	Reconnects *string        `json:"reconnect_account_id" doc:"The account that the link reconnects; null for a new account."`
+	OpenedAt   *stamp.Time    `json:"opened_at" doc:"When a person first opened the link; null if that has not happened. A link preview does not count."`
+	FinishedAt *stamp.Time    `json:"finished_at" doc:"When the session ended; null if it has not ended."`
+	ExpiresAt  stamp.Time     `json:"expires_at" doc:"When the link stops working."`
+	CreatedAt  stamp.Time     `json:"created_at" doc:"When the session was created."`
+	Mail       *mailview.Mail `json:"mail" doc:"What became of the email with the link. Only the response that creates the link has it; null otherwise, and if deliver was not set."`
 }
 
 type sessionsInput struct {
@@ -181,12 +183,13 @@ func (a *operations) placeLink(ctx context.Context, o org.Org, d *link.Draft, pl
 		if err != nil {
 			return err
 		}
-		d.Platform, d.Site = place.Platform, place.Site
+		d.Platform, d.Site, d.PlatformName = place.Platform, place.Site, p.Catalog.Name
 		return a.chooseKinds(ctx, o, p, d)
 	}
 	p, err := a.Platforms.Choose(o.Environment, platform)
 	d.Platform = p.ID
 	if err == nil {
+		d.PlatformName = p.Catalog.Name
 		err = a.chooseKinds(ctx, o, p, d)
 	}
 	if platform == "" {
@@ -228,9 +231,11 @@ func (a *operations) createLink(ctx context.Context, o org.Org, d link.Draft) (*
 	}
 	out := &sessionOutput{}
 	out.Body.Session = viewSession(made)
-	text := token.Reveal()
-	link := a.ConnectURL + "/s/" + text
+	text, link := token.Reveal(), a.Sessions.URL(token)
 	out.Body.Session.URL, out.Body.Session.Token = &link, &text
+	if made.Mail != nil {
+		out.Body.Session.Mail = mailview.View(*made.Mail)
+	}
 	return out, nil
 }
 

@@ -28,6 +28,7 @@ type logsInput struct {
 	Source  string    `query:"source" enum:"api,dashboard,cli" doc:"Only requests from this source. api: programs with a key. dashboard: users of the dashboard. cli: our command line."`
 	Reason  string    `query:"reason" maxLength:"64" doc:"Only requests that this limit refused, for example org_rpm."`
 	Text    string    `query:"q" maxLength:"128" doc:"Only requests with this text in the method, the problem, its reason, the id or the platform's code, in upper or lower case."`
+	Event   string    `query:"eventId" maxLength:"64" doc:"Only the request that caused this event."`
 	MinMS   int64     `query:"minDurationMs" minimum:"0" maximum:"86400000" doc:"Only requests that took at least this long."`
 	Counted bool      `query:"counted" doc:"true: only requests that count as usage, which GET /v1/usage/series counts."`
 	Since   time.Time `query:"since" doc:"Only requests that started at this time or later."`
@@ -70,12 +71,20 @@ type logBody struct {
 	Members      map[string]any `json:"extensions" doc:"Other members of the problem, such as limit and retryAfterSec: numbers, names and ids; empty if there are none. Values of the request and texts are not stored."`
 	ResetAt      *stamp.Time    `json:"resetAt" doc:"When the limit that refused the request allowed it again, at the latest; null if none did, or if it does not reset by itself."`
 	Errors       []logField     `json:"errors" doc:"The fields of the request that the problem pointed at; empty if there are none. Their values are not stored."`
+	Events       []logEvent     `json:"events" doc:"The events that this service sent because of the request, such as account.paused; empty if there are none. Events of the platform are not among them. GET /v1/deliveries has their deliveries."`
 	Retryable    *bool          `json:"retryable" doc:"Whether the problem was retryable; null if there was none."`
 	UpstreamCode any            `json:"upstreamCode" doc:"The platform's own code, an integer or a string; null if it returned none."`
 	BytesIn      int64          `json:"bytesIn" doc:"The size of the request body in bytes."`
 	BytesOut     int64          `json:"bytesOut" doc:"The size of the response body in bytes."`
 	Replayed     bool           `json:"replayed" doc:"Whether the response was that of an earlier request with the same Idempotency-Key."`
 	DryRun       bool           `json:"dryRun" doc:"Whether the request only asked what would happen."`
+}
+
+type logEvent struct {
+	_         struct{} `schema:"LogEvent" doc:"An event that a request caused."`
+	ID        string   `json:"id" doc:"The event's id."`
+	Event     string   `json:"event" doc:"The kind of the event, for example account.paused."`
+	AccountID *string  `json:"accountId" doc:"Null for an event of the organisation."`
 }
 
 type logField struct {
@@ -295,6 +304,11 @@ func (in *logsInput) filter() (requestlog.Filter, requestlog.Position, error) {
 	if !endpoint.IsName(in.Method) {
 		bad.At("query/method", "format", "must be an SDK method such as messages.send, or an operation such as listAccounts")
 	}
+	if in.Event != "" {
+		if f.Event, err = id.Parse[id.Event](in.Event); err != nil {
+			bad.At("query/eventId", "format", "must be the id of an event")
+		}
+	}
 	if !endpoint.IsName(in.Reason) {
 		bad.At("query/reason", "format", "must be the name of a limit, such as org_rpm")
 	}
@@ -347,7 +361,10 @@ func viewLog(e *requestlog.Entry) logBody {
 	for _, f := range e.Fields.All() {
 		body.Errors = append(body.Errors, logField{Pointer: f.Pointer, Code: f.Code})
 	}
-	body.Members = e.Members.All()
+	body.Members, body.Events = e.Members.All(), []logEvent{}
+	for _, one := range e.Events.All() {
+		body.Events = append(body.Events, logEvent{ID: string(one.ID), Event: one.Kind, AccountID: endpoint.NilIfEmpty(string(one.Account))})
+	}
 	if wait := e.Members.RetryAfter(); wait > 0 && e.Reason != "" {
 		at := stamp.Time(e.At.Add(e.Took + time.Duration(wait)*time.Second))
 		body.ResetAt = &at

@@ -10,16 +10,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
+	"github.com/stagedoor/stagedoor/internal/server/mailview"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
-type operations struct {
-	members *member.Members
-	// publicURL is the address at which members reach the dashboard, without a trailing slash.
-	publicURL string
-}
+type operations struct{ members *member.Members }
 
 type teamBody struct {
 	_           struct{}         `schema:"Team" doc:"The members of the organisation."`
@@ -52,8 +49,9 @@ type invitationBody struct {
 
 type inviteInput struct {
 	Body struct {
-		Email string `json:"email" minLength:"3" maxLength:"254" doc:"The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept."`
-		Role  string `json:"role" enum:"owner,admin,developer,support" doc:"What the person may do after joining."`
+		Email  string `json:"email" minLength:"3" maxLength:"254" doc:"The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept."`
+		Role   string `json:"role" enum:"owner,admin,developer,support" doc:"What the person may do after joining."`
+		Locale string `json:"locale,omitempty" enum:"en,es" doc:"The language of the email. Default: en."`
 	}
 }
 
@@ -61,7 +59,8 @@ type inviteOutput struct {
 	Body struct {
 		_          struct{}       `schema:"InvitationSent" doc:"The result of inviting a member."`
 		Invitation invitationBody `json:"invitation" doc:"The invitation."`
-		URL        string         `json:"url" doc:"The link to send. It is shown only once, works once, and only for the invited address." sensitive:"true"`
+		URL        string         `json:"url" doc:"The link. It is shown only once, works once, and only for the invited address." sensitive:"true"`
+		Mail       *mailview.Mail `json:"mail" doc:"What became of the email with the link."`
 	}
 }
 
@@ -129,8 +128,8 @@ func viewKeys(keys []apikey.Key) []leftKey {
 const tag = "Team"
 
 // Routes adds the operations.
-func Routes(t *endpoint.Table, members *member.Members, publicURL string) {
-	a := &operations{members, publicURL}
+func Routes(t *endpoint.Table, members *member.Members) {
+	a := &operations{members}
 	rules := "A caller cannot grant a role with more rights than their own. Only owners can add, change or remove owners."
 	refused := []problem.Kind{problem.RoleRequired, problem.ScopeEscalation}
 	recent := []problem.Kind{problem.RoleRequired, problem.ScopeEscalation}
@@ -143,7 +142,7 @@ func Routes(t *endpoint.Table, members *member.Members, publicURL string) {
 		ID: "inviteMember", Method: http.MethodPost, Path: "/v1/org/invitations", Tag: tag, Status: http.StatusCreated,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.invite", Recent: true, Problems: append(recent, problem.AlreadyMember),
 		Summary: "Invite a member", Description: "Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces it. " +
-			"This service sends no email: send the link yourself. " + rules,
+			"The service sends the link by email, if it has a mail server: `mail` says what became of it. " + rules,
 		Example: map[string]any{"email": "ada@example.com", "role": "developer"},
 	}, a.invite)
 	endpoint.Typed(t, endpoint.Operation{
@@ -212,12 +211,13 @@ func viewInvitation(i member.Invitation) invitationBody {
 
 func (a *operations) invite(ctx context.Context, in *inviteInput) (*inviteOutput, error) {
 	caller := endpoint.Caller(ctx)
-	made, token, err := a.members.Invite(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.Body.Email, in.Body.Role)
+	made, token, err := a.members.Invite(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), member.Invitee{Email: in.Body.Email, Role: in.Body.Role, Locale: in.Body.Locale})
 	if err != nil {
 		return nil, err
 	}
 	out := &inviteOutput{}
-	out.Body.Invitation, out.Body.URL = viewInvitation(made), a.publicURL+"/app/invitation/"+token.Reveal()
+	out.Body.Invitation, out.Body.URL = viewInvitation(made), a.members.InvitationURL(token)
+	out.Body.Mail = mailview.View(made.Mail)
 	return out, nil
 }
 

@@ -1,7 +1,8 @@
 import { Link, useParams } from '@tanstack/react-router'
 import { useQuery } from '@tanstack/react-query'
-import { isProblem } from '@/api/client'
+import { api, isProblem } from '@/api/client'
 import { keys } from '@/api/hooks'
+import { useCan } from '@/shell/session'
 import { eventText } from '@/lib/events'
 import { useShortcut } from '@/shell/shortcuts'
 import { Badge, ButtonLink, Card, Empty, Failed, Id, PageHead, SkeletonRows, toast } from '@/ui'
@@ -50,6 +51,7 @@ export default function EventPage() {
             {eventText(e) ? <p className="mb-3 text-soft">{eventText(e)}</p> : null}
             <h2 className="sr-only">Details</h2>
             <Pane event={e} head={false} />
+            <Cause id={e.id} />
           </>
         ) : gone ? (
           <Empty title="Event not found" action={<ButtonLink to="/events">Live events</ButtonLink>}>
@@ -62,5 +64,27 @@ export default function EventPage() {
         )}
       </Card>
     </>
+  )
+}
+
+// The request that caused the event. Events of the platform have none.
+function Cause({ id }: { id: string }) {
+  const may = useCan('usage:read')
+  const query = useQuery({
+    queryKey: keys.logs({ eventId: id }),
+    queryFn: async ({ signal }) => (await api.get('/v1/logs', { query: { eventId: id, limit: 1 }, signal })).logs,
+    enabled: may,
+    staleTime: 30_000,
+    retry: false,
+  })
+  const request = query.data?.[0]
+  if (!request) return null
+  return (
+    <p className="mt-4 border-t pt-3 text-xs text-mute">
+      Caused by the request{' '}
+      <Link to="/logs/$id" params={{ id: request.requestId }} className="link font-mono">
+        {request.method}
+      </Link>
+    </p>
   )
 }

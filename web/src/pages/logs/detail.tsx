@@ -21,11 +21,14 @@ import {
   PageHead,
   Platform,
   SkeletonRows,
+  State,
   Status,
   Time,
 } from '@/ui'
 import { ProblemDoc, useProblemPage } from '@/ui/ProblemDoc'
+import { useEventDeliveries } from '../events/Pane'
 import { useKeyNames } from '@/shell/keyNames'
+import { useCan } from '@/shell/session'
 import { sourceOf } from './index'
 import { fieldsOf, limitOf, membersOf, problemOf, usedOf } from './problem'
 
@@ -218,11 +221,15 @@ function Body({ l }: { l: Log }) {
       </div>
     </Card>
   )
+  const caused = l.events?.length ? <Caused events={l.events} /> : null
   const code = <CodeBlock snippets={snippets({ method: 'GET', path: `/v1/logs/${l.requestId}` })} />
   if (!l.code)
     return (
       <div className="grid items-start gap-3 lg:grid-cols-2">
-        {about}
+        <div className="min-w-0 space-y-3">
+          {about}
+          {caused}
+        </div>
         {code}
       </div>
     )
@@ -230,6 +237,7 @@ function Body({ l }: { l: Log }) {
     <div className="grid items-start gap-3 lg:grid-cols-2">
       <div className="min-w-0 space-y-3">
         {about}
+        {caused}
         <ProblemBody l={l} code={l.code} />
         {code}
       </div>
@@ -247,5 +255,40 @@ function ProblemBody({ l, code }: { l: Log; code: string }) {
     <Card title="Problem" hint="The detail was only in the response, which is not stored">
       <Json label="problem" value={problemOf(l, code, location.origin, page.data)} />
     </Card>
+  )
+}
+
+// The events that a request caused, each with its newest delivery.
+function Caused({ events }: { events: Log['events'] }) {
+  return (
+    <Card flush title="Events" hint="What this service sent because of the request">
+      <ul className="divide-y">
+        {events.map((e) => (
+          <CausedEvent key={e.id} event={e} />
+        ))}
+      </ul>
+    </Card>
+  )
+}
+
+function CausedEvent({ event: e }: { event: Log['events'][number] }) {
+  const may = useCan('webhooks:read')
+  const last = useEventDeliveries(e.id, may).data?.[0]
+  return (
+    <li className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
+      <Link to="/events/$id" params={{ id: e.id }} className="min-w-0 font-mono text-xs break-all hover:underline">
+        {e.event}
+      </Link>
+      <Id id={e.id} short />
+      <span className="ml-auto text-xs">
+        {last ? (
+          <Link to="/webhooks/deliveries/$id" params={{ id: last.id }} className="inline-flex hover:underline">
+            <State state={last.state} />
+          </Link>
+        ) : (
+          <span className="text-mute">no delivery</span>
+        )}
+      </span>
+    </li>
   )
 }

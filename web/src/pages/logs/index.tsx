@@ -200,7 +200,7 @@ export default function Logs() {
             </span>
           </div>
           <SearchInput
-            label="Search methods, problems, limits and request ids"
+            label="Search method, problem, limit or id"
             className="w-full"
             maxLength={128}
             value={text}

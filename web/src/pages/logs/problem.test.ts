@@ -17,6 +17,7 @@ const log = (more: Partial<Log>): Log => ({
   reason: null,
   extensions: {},
   resetAt: null,
+  events: [],
   retryable: true,
   upstreamCode: null,
   errors: [],

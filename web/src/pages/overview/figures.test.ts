@@ -52,7 +52,10 @@ describe('webhooks that need attention', () => {
       state: 'failing',
       reason: 'Receiver returned 503 · 1,680 events waiting',
     })
-    expect(of({ lastError: 'timeout', backlog: 1 })).toEqual({ state: 'failing', reason: 'No response within 10 s · 1 event waiting' })
+    expect(of({ lastError: 'timeout', backlog: 1 })).toEqual({
+      state: 'failing',
+      reason: 'No response within 10 s · 1 event waiting',
+    })
     expect(of({ state: 'disabled', laneState: 'disabled', lastStatus: 410 }, 'gone')).toEqual({
       state: 'disabled',
       reason: 'Receiver returned 410',

@@ -327,7 +327,7 @@ function Invite({ open, onOpenChange, can }: { open: boolean; onOpenChange: (ope
   const [sent, setSent] = useState(false)
   const invite = useMutation({
     mutationFn: () =>
-      call<{ invitation: Invitation; url: string }>('POST', '/v1/org/invitations', {
+      call<{ invitation: Invitation; url: string; mail: { status: string } | null }>('POST', '/v1/org/invitations', {
         body: { email: email.trim(), role },
       }),
     onSuccess: () => void client.invalidateQueries({ queryKey: teamKey }),
@@ -343,7 +343,11 @@ function Invite({ open, onOpenChange, can }: { open: boolean; onOpenChange: (ope
         }}
         sticky
         title={`Invitation link for ${made.invitation.email}`}
-        description="We do not send emails: send the link yourself. It is not shown again."
+        description={
+          made.mail?.status === 'queued'
+            ? 'We send it by email. You can also send the link yourself; it is not shown again.'
+            : 'Send the link yourself. It is not shown again.'
+        }
         footer={
           <>
             <Checkbox
@@ -378,7 +382,7 @@ function Invite({ open, onOpenChange, can }: { open: boolean; onOpenChange: (ope
       open={open}
       onOpenChange={onOpenChange}
       title="Invite a member"
-      description="You get a link to send. Only a person who signs in with this address can use it."
+      description="We email a link, or you send it yourself. Only a person who signs in with this address can use it."
       footer={
         <>
           <Button onClick={() => onOpenChange(false)}>Cancel</Button>

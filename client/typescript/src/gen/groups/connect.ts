@@ -60,7 +60,8 @@ export interface ConnectCreateSessionParams {
   /** Origins that may embed the page in a frame and receive its messages. */
   allowed_origins?: string[];
   /**
-   * Deprecated: an email address is rejected, because this service sends no email. Send url to the creator yourself.
+   * Sends the link to the creator by email, in the language of locale. mail in the response says what became of it.
+   * Default: you send url yourself.
    */
   deliver?: LinkDelivery;
   /** Default: 1800. */
@@ -321,7 +322,7 @@ export interface Cookie {
 
 /** The recipient of a link. */
 export interface LinkDelivery {
-  /** Ignored: this service sends no email. */
+  /** The creator's email address. A creator gets at most one email per hour about the same connection. */
   email?: string;
 }
 

@@ -41,6 +41,8 @@ export interface LogsListParams {
    * lower case.
    */
   q?: string;
+  /** Only the request that caused this event. */
+  eventId?: string;
   /** Only requests that took at least this long. */
   minDurationMs?: number;
   /** true: only requests that count as usage, which GET /v1/usage/series counts. */

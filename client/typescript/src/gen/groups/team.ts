@@ -19,6 +19,8 @@ export interface TeamInviteParams {
    * The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
    */
   email: string;
+  /** The language of the email. Default: en. */
+  locale?: "en" | "es";
   /** What the person may do after joining. */
   role: "owner" | "admin" | "developer" | "support";
 }
@@ -60,8 +62,8 @@ export class TeamGroup {
    * Invite a member.
    *
    * Creates a link to join the organisation. It works for 7 days; another invitation to the same address replaces it.
-   * This service sends no email: send the link yourself. A caller cannot grant a role with more rights than their own.
-   * Only owners can add, change or remove owners.
+   * The service sends the link by email, if it has a mail server: `mail` says what became of it. A caller cannot grant
+   * a role with more rights than their own. Only owners can add, change or remove owners.
    *
    * Needs the scope `me:write`.
    */

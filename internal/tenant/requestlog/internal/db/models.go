@@ -34,4 +34,5 @@ type RequestLog struct {
 	UpstreamText string
 	Members      string
 	IsFree       bool
+	Events       string
 }

@@ -105,7 +105,7 @@ func (q *Queries) Failures(ctx context.Context, arg FailuresParams) ([]FailuresR
 }
 
 const get = `-- name: Get :one
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free, events FROM request_log
 WHERE org_id = $1 AND request_id = $2 AND at >= $3
   AND ($4::boolean OR account_id = ANY ($5::text[]))
 ORDER BY at DESC LIMIT 1
@@ -153,12 +153,13 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (RequestLog, error) {
 		&i.UpstreamText,
 		&i.Members,
 		&i.IsFree,
+		&i.Events,
 	)
 	return i, err
 }
 
 const page = `-- name: Page :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free, events FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND ($5::boolean OR account_id = ANY ($6::text[]))
@@ -168,10 +169,11 @@ WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND ($10::text = '' OR source = $10)
   AND status BETWEEN $11 AND $12
   AND ($13::text = '' OR reason = $13)
-  AND took_us >= $14
-  AND NOT ($15::boolean AND is_free)
-  AND ($16::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $16::text) > 0)
-ORDER BY at DESC, request_id DESC LIMIT $17
+  AND ($14::text = '' OR strpos(events, $14::text) > 0)
+  AND took_us >= $15
+  AND NOT ($16::boolean AND is_free)
+  AND ($17::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $17::text) > 0)
+ORDER BY at DESC, request_id DESC LIMIT $18
 `
 
 type PageParams struct {
@@ -188,6 +190,7 @@ type PageParams struct {
 	StatusFrom    int
 	StatusTo      int
 	Reason        string
+	EventID       string
 	MinTookUs     int64
 	OnlyCounted   bool
 	Text          string
@@ -209,6 +212,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 		arg.StatusFrom,
 		arg.StatusTo,
 		arg.Reason,
+		arg.EventID,
 		arg.MinTookUs,
 		arg.OnlyCounted,
 		arg.Text,
@@ -245,6 +249,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 			&i.UpstreamText,
 			&i.Members,
 			&i.IsFree,
+			&i.Events,
 		); err != nil {
 			return nil, err
 		}
@@ -257,7 +262,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 }
 
 const pageElsewhere = `-- name: PageElsewhere :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free, events FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND ($5::boolean OR account_id = ANY ($6::text[]))
@@ -267,10 +272,11 @@ WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND source <> 'api' AND source = $10::text
   AND status BETWEEN $11 AND $12
   AND ($13::text = '' OR reason = $13)
-  AND took_us >= $14
-  AND NOT ($15::boolean AND is_free)
-  AND ($16::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $16::text) > 0)
-ORDER BY at DESC, request_id DESC LIMIT $17
+  AND ($14::text = '' OR strpos(events, $14::text) > 0)
+  AND took_us >= $15
+  AND NOT ($16::boolean AND is_free)
+  AND ($17::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $17::text) > 0)
+ORDER BY at DESC, request_id DESC LIMIT $18
 `
 
 type PageElsewhereParams struct {
@@ -287,6 +293,7 @@ type PageElsewhereParams struct {
 	StatusFrom    int
 	StatusTo      int
 	Reason        string
+	EventID       string
 	MinTookUs     int64
 	OnlyCounted   bool
 	Text          string
@@ -309,6 +316,7 @@ func (q *Queries) PageElsewhere(ctx context.Context, arg PageElsewhereParams) ([
 		arg.StatusFrom,
 		arg.StatusTo,
 		arg.Reason,
+		arg.EventID,
 		arg.MinTookUs,
 		arg.OnlyCounted,
 		arg.Text,
@@ -345,6 +353,7 @@ func (q *Queries) PageElsewhere(ctx context.Context, arg PageElsewhereParams) ([
 			&i.UpstreamText,
 			&i.Members,
 			&i.IsFree,
+			&i.Events,
 		); err != nil {
 			return nil, err
 		}
@@ -357,7 +366,7 @@ func (q *Queries) PageElsewhere(ctx context.Context, arg PageElsewhereParams) ([
 }
 
 const pageFailed = `-- name: PageFailed :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free, events FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND problem <> ''
@@ -368,10 +377,11 @@ WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND ($10::text = '' OR source = $10)
   AND status BETWEEN $11 AND $12
   AND ($13::text = '' OR reason = $13)
-  AND took_us >= $14
-  AND NOT ($15::boolean AND is_free)
-  AND ($16::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $16::text) > 0)
-ORDER BY at DESC, request_id DESC LIMIT $17
+  AND ($14::text = '' OR strpos(events, $14::text) > 0)
+  AND took_us >= $15
+  AND NOT ($16::boolean AND is_free)
+  AND ($17::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $17::text) > 0)
+ORDER BY at DESC, request_id DESC LIMIT $18
 `
 
 type PageFailedParams struct {
@@ -388,6 +398,7 @@ type PageFailedParams struct {
 	StatusFrom    int
 	StatusTo      int
 	Reason        string
+	EventID       string
 	MinTookUs     int64
 	OnlyCounted   bool
 	Text          string
@@ -410,6 +421,7 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 		arg.StatusFrom,
 		arg.StatusTo,
 		arg.Reason,
+		arg.EventID,
 		arg.MinTookUs,
 		arg.OnlyCounted,
 		arg.Text,
@@ -446,6 +458,7 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 			&i.UpstreamText,
 			&i.Members,
 			&i.IsFree,
+			&i.Events,
 		); err != nil {
 			return nil, err
 		}
@@ -458,7 +471,7 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 }
 
 const pageOf = `-- name: PageOf :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields, upstream_text, members, is_free, events FROM request_log
 WHERE org_id = $1 AND account_id = $2 AND at >= $3 AND at <= $4
   AND (at, request_id) < ($4::timestamptz, $5::text)
   AND ($6::text = '' OR operation = $6)
@@ -467,10 +480,11 @@ WHERE org_id = $1 AND account_id = $2 AND at >= $3 AND at <= $4
   AND ($9::text = '' OR source = $9)
   AND status BETWEEN $10 AND $11
   AND ($12::text = '' OR reason = $12)
-  AND took_us >= $13
-  AND NOT ($14::boolean AND is_free)
-  AND ($15::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $15::text) > 0)
-ORDER BY at DESC, request_id DESC LIMIT $16
+  AND ($13::text = '' OR strpos(events, $13::text) > 0)
+  AND took_us >= $14
+  AND NOT ($15::boolean AND is_free)
+  AND ($16::text = '' OR strpos(lower(operation || ' ' || problem || ' ' || reason || ' ' || request_id || ' ' || upstream_text), $16::text) > 0)
+ORDER BY at DESC, request_id DESC LIMIT $17
 `
 
 type PageOfParams struct {
@@ -486,6 +500,7 @@ type PageOfParams struct {
 	StatusFrom    int
 	StatusTo      int
 	Reason        string
+	EventID       string
 	MinTookUs     int64
 	OnlyCounted   bool
 	Text          string
@@ -507,6 +522,7 @@ func (q *Queries) PageOf(ctx context.Context, arg PageOfParams) ([]RequestLog, e
 		arg.StatusFrom,
 		arg.StatusTo,
 		arg.Reason,
+		arg.EventID,
 		arg.MinTookUs,
 		arg.OnlyCounted,
 		arg.Text,
@@ -543,6 +559,7 @@ func (q *Queries) PageOf(ctx context.Context, arg PageOfParams) ([]RequestLog, e
 			&i.UpstreamText,
 			&i.Members,
 			&i.IsFree,
+			&i.Events,
 		); err != nil {
 			return nil, err
 		}
