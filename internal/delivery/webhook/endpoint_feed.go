@@ -329,7 +329,9 @@ func (f *feedReader) read(ctx context.Context) {
 		case <-f.hold.lost:
 			return
 		case <-f.run.changed:
-			return
+			if f.isOutdated(ctx) {
+				return
+			}
 		default:
 		}
 		w.mu.Lock()
@@ -367,7 +369,9 @@ func (f *feedReader) read(ctx context.Context) {
 		case <-f.hold.lost:
 			return
 		case <-f.run.changed:
-			return
+			if f.isOutdated(ctx) {
+				return
+			}
 		case <-f.live:
 			caughtUp, hidden = false, hiddenMin
 		case <-f.hold.deliveryEnded: // there may be room
@@ -375,6 +379,13 @@ func (f *feedReader) read(ctx context.Context) {
 			caughtUp = false
 		}
 	}
+}
+
+// isOutdated reports whether the endpoint was changed or deleted since it was read. The node that makes a change, the
+// message about it and the poll all announce it.
+func (f *feedReader) isOutdated(ctx context.Context) bool {
+	r, err := readEndpoint(ctx, f.w.deps.DB, f.run.at)
+	return err != nil || r.Gen != f.hook.Gen
 }
 
 // isHidden reports whether an event of which a message came is not in the log yet. One that does not appear for long was lost in
