@@ -320,8 +320,9 @@ const (
 func (f *feedReader) read(ctx context.Context) {
 	w := f.w
 	caughtUp, hidden := false, hiddenMin
-	idle := time.NewTimer(0)
-	defer idle.Stop()
+	// The poll goes on however often deliveries end.
+	poll := time.NewTicker(time.Duration(float64(feedPolls*w.deps.Config.PollEvery) * (0.5 + rand.Float64())))
+	defer poll.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -337,7 +338,7 @@ func (f *feedReader) read(ctx context.Context) {
 		w.mu.Lock()
 		work := w.machine.FeedWork(f.number)
 		w.mu.Unlock()
-		wait := time.Duration(float64(feedPolls*w.deps.Config.PollEvery) * (0.5 + rand.Float64()))
+		var again <-chan time.Time
 		switch {
 		case work.Probe:
 			f.probe(ctx, work.After)
@@ -349,20 +350,19 @@ func (f *feedReader) read(ctx context.Context) {
 				if ctx.Err() == nil {
 					w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read events for endpoint", slog.String(logkey.Endpoint, string(f.run.at.ID)), slog.Any(logkey.Error, err))
 				}
-				wait = retryAfter
+				again = time.After(retryAfter)
 				break
 			}
 			if n > 0 {
 				hidden = hiddenMin
 			}
 			if f.isHidden(ctx, reached, hidden) {
-				wait, hidden = hidden, min(2*hidden, hiddenMax)
+				again, hidden = time.After(hidden), min(2*hidden, hiddenMax)
 				break
 			}
 			caughtUp = n < min(feedPage, work.Room)
 			continue
 		}
-		idle.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return
@@ -375,7 +375,8 @@ func (f *feedReader) read(ctx context.Context) {
 		case <-f.live:
 			caughtUp, hidden = false, hiddenMin
 		case <-f.hold.deliveryEnded: // there may be room
-		case <-idle.C:
+		case <-again:
+		case <-poll.C:
 			caughtUp = false
 		}
 	}
@@ -407,7 +408,7 @@ func (f *feedReader) isHidden(ctx context.Context, reached event.Position, waite
 	f.mu.Lock()
 	f.wanted = min(f.wanted, reached.Tx)
 	f.mu.Unlock()
-	return false
+	return true // it may have become visible since the log was read, so read once more
 }
 
 // readPage reads the next events of the log and gives those that the endpoint wants to the machine.

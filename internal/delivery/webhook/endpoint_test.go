@@ -246,6 +246,24 @@ func TestOneFailingAccountHoldsUpNoOther(t *testing.T) {
 	until(t, "no row is left", func() bool { return r.rows(endpointRows) == 0 })
 }
 
+// Events whose message was lost are found although deliveries of another account fail all the time.
+func TestAnEndpointPollsWhileAnAccountFails(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.config.Lane.Delays = []time.Duration{10 * time.Millisecond}
+	bad, good := r.account(), r.account()
+	rec := newReceiver(t, func(w http.ResponseWriter, _ string, _ int, g got) {
+		if accountOf(g) == bad.ID {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	r.endpointNode(webhook.NewEndpoint{URL: rec.URL + "/e"}, bad, good)
+	r.post(bad, "message", 1)
+	rec.wait(t, "/e", 5)
+	r.store(good, "message", 1)
+	until(t, "the event was found", func() bool { return len(seqsOf(rec.requests("/e"), good)) == 1 })
+}
+
 // An endpoint that is down is one row and is sent little, however many accounts have events. When it works again, every account
 // gets everything in order.
 func TestADeadEndpointIsOneRow(t *testing.T) {
