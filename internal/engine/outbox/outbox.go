@@ -63,12 +63,19 @@ func source(org id.Org, account id.Account) string {
 
 // Outbox writes and reads the table.
 type Outbox struct {
-	db  *postgres.DB
-	now func() time.Time
+	db      *postgres.DB
+	now     func() time.Time
+	observe func(ctx context.Context, tx postgres.Tx, e Event) error
 }
 
 // New makes an Outbox.
-func New(db *postgres.DB, now func() time.Time) *Outbox { return &Outbox{db, now} }
+func New(db *postgres.DB, now func() time.Time) *Outbox { return &Outbox{db: db, now: now} }
+
+// Watch makes Add call a function with each event, in the transaction of the event. Call it before the first Add; there is
+// one function.
+func (o *Outbox) Watch(observe func(ctx context.Context, tx postgres.Tx, e Event) error) {
+	o.observe = observe
+}
 
 // Add writes an event in the transaction of the caller and gives it an id and the current time.
 func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
@@ -76,6 +83,11 @@ func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
 	data, err := json.Marshal(e.Data)
 	if err != nil {
 		return fmt.Errorf("encode event %s: %w", kind, err)
+	}
+	if o.observe != nil {
+		if err := o.observe(ctx, tx, e); err != nil {
+			return fmt.Errorf("observe event %s: %w", kind, err)
+		}
 	}
 	return db.New(tx).Add(ctx, db.AddParams{
 		OrgID: e.Org, ID: id.New[id.Event](), AccountID: e.Account, Kind: kind, Data: data, At: o.now(),
