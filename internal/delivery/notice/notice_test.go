@@ -263,7 +263,7 @@ func TestExpiringKeysAreTold(t *testing.T) {
 		return key.ID
 	}
 	const day = 24 * time.Hour
-	issue("long", 30*day)
+	issue("yearly", 30*day)
 	issue("short", day)
 	f.Clock.Advance(23*day - time.Second)
 	f.round()
@@ -272,13 +272,13 @@ func TestExpiringKeysAreTold(t *testing.T) {
 	}
 	f.Clock.Advance(time.Second)
 	f.round()
-	if m := f.next(); m.Subject != "Test: an API key expires soon" || !strings.Contains(m.Text, "long: expires in 7 days") {
+	if m := f.next(); m.Subject != "Test: an API key expires soon" || !strings.Contains(m.Text, "yearly: expires in 7 days") {
 		t.Errorf("got %q: %s", m.Subject, m.Text)
 	}
 	issue("brief", 3*day)
 	f.Clock.Advance(2 * day)
 	f.round()
-	if m := f.next(); !strings.Contains(m.Text, "brief: expires in 24 hours") || strings.Contains(m.Text, "long") {
+	if m := f.next(); !strings.Contains(m.Text, "brief: expires in 24 hours") || strings.Contains(m.Text, "yearly") {
 		t.Errorf("got %s", m.Text)
 	}
 }
