@@ -47,7 +47,7 @@ func TestANodeSendsNotices(t *testing.T) {
 		posts <- string(body)
 	}))
 	t.Cleanup(slack.Close)
-	setup := testnode.Sandbox(t, nil)
+	_, setup := testnode.Sandbox(t, nil)
 	setup.Configure = func(c *config.Config) { c.SMTP = server.URL }
 	n := testnode.Nodes(t, 1, setup)[0]
 	o := n.NewOrg(t, nil)

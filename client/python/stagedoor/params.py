@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         SdkListMethodsFormat,
         StatisticsSubscribersKind,
         StatisticsTopPostsBy,
+        TeamSetNoticesKinds,
         TrackingLinksListOrder,
         UploadsCompletePart,
         VaultGetDownloadUrlQuality,
@@ -683,6 +684,17 @@ class TeamInviteParams(TypedDict):
     """The language of the email. Default: en."""
     role: MemberRole
     """What the person may do after joining."""
+
+
+class TeamSetNoticesParams(TypedDict):
+    """The arguments of team.set_notices."""
+
+    kinds: NotRequired[list[TeamSetNoticesKinds]]
+    """The notices to send; an empty list for all. Default: unchanged."""
+    locale: NotRequired[Literal["en", "es"]]
+    """The language of the notices. Default: unchanged."""
+    slack_url: NotRequired[str]
+    """A Slack-compatible URL, which gets each notice as {"text": …}: https and a public host. Default: unchanged."""
 
 
 class TeamUpdateMemberParams(TypedDict):
@@ -3387,6 +3399,7 @@ __all__ = [
     "StreamsStopParams",
     "StreamsUpdateParams",
     "TeamInviteParams",
+    "TeamSetNoticesParams",
     "TeamUpdateMemberParams",
     "TrackingLinksCreateParams",
     "TrackingLinksDeleteParams",

@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -15,14 +14,11 @@ func TestFailingListsWhatDoesNotWork(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	began := clock.Now()
-	rec := newReceiver(t, func(w http.ResponseWriter, path string, _ int, _ got) {
-		if path != "/good" {
-			w.WriteHeader(http.StatusInternalServerError)
-		}
-	})
+	rec, dead := newReceiver(t, nil), newReceiver(t, nil)
+	dead.Close()
 	bad, good := r.account(), r.account()
-	n, e := r.endpointNode(webhook.NewEndpoint{URL: rec.URL + "/endpoint"}, bad, good)
-	r.put(n, bad, webhook.Change{URL: rec.URL + "/bad"})
+	n, e := r.endpointNode(webhook.NewEndpoint{URL: dead.URL + "/endpoint"}, bad, good)
+	r.put(n, bad, webhook.Change{URL: dead.URL + "/bad"})
 	r.put(n, good, webhook.Change{URL: rec.URL + "/good"})
 	list := func(before time.Time) (found []webhook.FailingHook) {
 		must.OK(t, n.Failing(t.Context(), before, func(f webhook.FailingHook) error {
@@ -38,10 +34,10 @@ func TestFailingListsWhatDoesNotWork(t *testing.T) {
 		found = list(clock.Now())
 		return len(found) == 2
 	})
-	if w := found[0]; w.Org != r.org || w.Account != bad.ID || w.Endpoint != "" || w.URL != rec.URL+"/bad" || w.Since.Before(began) {
+	if w := found[0]; w.Org != r.org || w.Account != bad.ID || w.Endpoint != "" || w.URL != dead.URL+"/bad" || w.Since.Before(began) {
 		t.Errorf("the webhook is %+v", w)
 	}
-	if w := found[1]; w.Org != r.org || w.Endpoint != e.ID || w.Account != "" || w.URL != rec.URL+"/endpoint" || w.Since.Before(began) {
+	if w := found[1]; w.Org != r.org || w.Endpoint != e.ID || w.Account != "" || w.URL != dead.URL+"/endpoint" || w.Since.Before(began) {
 		t.Errorf("the endpoint is %+v", w)
 	}
 	if early := list(began); len(early) != 0 {

@@ -1224,6 +1224,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/org/notices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get how the organisation is notified */
+        get: operations["getNotices"];
+        put?: never;
+        /** Set how the organisation is notified */
+        post: operations["setNotices"];
+        /** Reset how the organisation is notified */
+        delete: operations["resetNotices"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/org/restore": {
         parameters: {
             query?: never;
@@ -2815,6 +2834,22 @@ export interface components {
             methods?: string[];
             scopes: string[];
         };
+        NoticeRecipient: {
+            email: string;
+            subscribed: boolean;
+        };
+        NoticeSettings: {
+            kinds: string[];
+            /** @enum {string} */
+            locale: "en" | "es";
+            /** @enum {string} */
+            mail: "enabled" | "not_configured";
+            recipients: components["schemas"]["NoticeRecipient"][];
+            slackHost: string | null;
+        };
+        NoticeSettingsResponse: {
+            notices: components["schemas"]["NoticeSettings"];
+        };
         OpenSandboxSessionRequest: {
             login: string;
         };
@@ -3030,6 +3065,12 @@ export interface components {
             regions: components["schemas"]["Region"][];
             /** @enum {string} */
             status: "normal" | "degraded" | "down";
+        };
+        SetNoticesRequest: {
+            kinds?: ("webhook_failing" | "account_attention" | "usage" | "key_expiring")[];
+            /** @enum {string} */
+            locale?: "en" | "es";
+            slackUrl?: string;
         };
         SetSandboxFaultRequest: {
             count?: number;
@@ -5529,6 +5570,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MemberKeysRevoked"];
+                };
+            };
+        };
+    };
+    getNotices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeSettingsResponse"];
+                };
+            };
+        };
+    };
+    setNotices: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetNoticesRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeSettingsResponse"];
+                };
+            };
+        };
+    };
+    resetNotices: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeSettingsResponse"];
                 };
             };
         };
