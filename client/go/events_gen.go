@@ -6,6 +6,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"time"
 )
 
 // EventsService lists events of accounts and of the organisation.
@@ -55,6 +56,13 @@ type EventsListParams struct {
 	Limit int64 `json:"limit,omitzero"`
 	// Pull: seconds to wait for an event if there is none.
 	Wait int64 `json:"wait,omitzero"`
+	// Pull: only events that were stored at this time or later. Default, with toTime or q: 30 days before toTime.
+	FromTime time.Time `json:"fromTime,omitzero"`
+	// Pull: only events that were stored at this time or earlier, at most 30 days after fromTime. Default: now.
+	ToTime time.Time `json:"toTime,omitzero"`
+	// Pull: only events that contain this text, ignoring case. A page looks at up to 10,000 events; scanned says at how
+	// many.
+	Q string `json:"q,omitzero"`
 	// Only events of this account.
 	AccountID string `json:"accountId,omitzero"`
 	// Pull: the newest N events, newest first, instead of a page after the cursor.
@@ -115,6 +123,13 @@ type EventsListOfAccountParams struct {
 	Limit int64 `json:"limit,omitzero"`
 	// Pull: seconds to wait for an event if there is none.
 	Wait int64 `json:"wait,omitzero"`
+	// Pull: only events that were stored at this time or later. Default, with toTime or q: 30 days before toTime.
+	FromTime time.Time `json:"fromTime,omitzero"`
+	// Pull: only events that were stored at this time or earlier, at most 30 days after fromTime. Default: now.
+	ToTime time.Time `json:"toTime,omitzero"`
+	// Pull: only events that contain this text, ignoring case. A page looks at up to 10,000 events; scanned says at how
+	// many.
+	Q string `json:"q,omitzero"`
 }
 
 // ListOfAccount calls GET /v1/accounts/{accountId}/events: list events of an account.

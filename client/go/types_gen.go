@@ -1215,6 +1215,8 @@ type EventPage struct {
 	Gap bool `json:"gap"`
 	// Send it as after to continue.
 	NextCursor string `json:"nextCursor"`
+	// With fromTime, toTime or q: how many events of the period this page has looked at. The period is over when it is 0.
+	Scanned int64 `json:"scanned"`
 }
 
 // EventToken is a token with which a browser follows an account's events.
@@ -1553,6 +1555,8 @@ type Job struct {
 	ID string `json:"id"`
 	// What the job does. One of export, bulk, org_export; others may follow.
 	Kind string `json:"kind"`
+	// The method of an export or bulk job; null for other kinds.
+	Method *string `json:"method"`
 	// How much is done.
 	Progress JobProgress `json:"progress"`
 	// Null until it is over, and after the result has expired.
@@ -2673,6 +2677,9 @@ type OrgEventPage struct {
 	// Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a
 	// page can have fewer events than requested without being the last.
 	NextCursor *string `json:"nextCursor"`
+	// With fromTime, toTime or q: how many events of the period this page has looked at. Without latest, the period is over
+	// when it is 0.
+	Scanned int64 `json:"scanned"`
 }
 
 // OrgReceipt: proof that everything of an organisation was destroyed.
@@ -4300,16 +4307,6 @@ type UploadsGetPartUrlResult struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// UrlCount: how many webhooks have the same URL.
-type UrlCount struct {
-	// How many of them are failing, disabled or lagging.
-	Attention int64 `json:"attention"`
-	// The URL.
-	URL string `json:"url"`
-	// How many webhooks have it.
-	Webhooks int64 `json:"webhooks"`
-}
-
 // Usage is the limits and their usage.
 type Usage struct {
 	// What is left of every limit.
@@ -4719,7 +4716,7 @@ type WebhookPage struct {
 	// Null on the last page.
 	NextCursor *string `json:"nextCursor"`
 	// With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the URL.
-	URLs []UrlCount `json:"urls"`
+	URLs []WebhookURLCount `json:"urls"`
 	// In the order in which their accounts were first connected.
 	Webhooks []ListedWebhook `json:"webhooks"`
 }
@@ -4746,6 +4743,16 @@ type WebhookTest struct {
 	ResponseSnippet string `json:"responseSnippet"`
 	// 0 if there was no response.
 	Status int64 `json:"status"`
+}
+
+// WebhookURLCount: how many webhooks have the same URL.
+type WebhookURLCount struct {
+	// How many of them are failing, disabled or lagging.
+	Attention int64 `json:"attention"`
+	// The URL.
+	URL string `json:"url"`
+	// How many webhooks have it.
+	Webhooks int64 `json:"webhooks"`
 }
 
 // WelcomeMessage is the message that new fans receive.

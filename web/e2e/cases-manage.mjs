@@ -1,5 +1,5 @@
 // Explorer, keys, usage, audit, sandbox and settings, in all their states.
-import { account, answers } from './fake-manage.mjs'
+import { account, answers, job } from './fake-manage.mjs'
 import { fail, over, problem, refuse, slow } from './lib.mjs'
 
 const live = { environment: 'live', name: 'Northlight Live' }
@@ -15,6 +15,20 @@ const makeKey = async (page) => {
   await click('New key')(page)
   await page.getByLabel('Label', { exact: true }).fill('new worker')
   await click('Create key')(page)
+}
+const keyAction = (name) => async (page) => {
+  await page
+    .getByRole('button', { name: /^Actions on/ })
+    .first()
+    .click()
+  await page.getByRole('menuitem', { name }).click()
+}
+const items = (text) => ({ name: 'items.ndjson', mimeType: 'application/x-ndjson', buffer: Buffer.from(text) })
+const newBulk = (text) => async (page) => {
+  await click('New bulk job')(page)
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Method').fill('messages.send')
+  await dialog.getByLabel('Items').setInputFiles(items(text))
 }
 const quota = () =>
   problem(
@@ -153,7 +167,55 @@ export const cases = [
         await click('New key')(page)
         await page.getByLabel('Only some methods').check()
         await page.getByLabel('Only some accounts').check()
+        await page.getByLabel('Only from some networks').check()
       },
+      see: 'in CIDR notation',
+    },
+  ],
+  ['keys-soon', '/keys?state=soon', answers(), { see: ['Expiring soon', 'expires in 3 days'] }],
+  [
+    'keys-edit',
+    '/keys',
+    answers(),
+    {
+      act: async (page) => {
+        await page.getByRole('button', { name: /^Edit earnings/ }).click()
+        await page.getByRole('dialog').waitFor()
+      },
+      see: ['Never, as now', 'Scopes can only be taken away', 'in CIDR notation'],
+    },
+  ],
+  [
+    'keys-edited',
+    '/keys',
+    answers(),
+    {
+      act: async (page) => {
+        await page.getByRole('button', { name: 'Edit inbox worker' }).first().click()
+        const dialog = page.getByRole('dialog')
+        await dialog.getByLabel('Label', { exact: true }).fill('nightly')
+        await dialog.getByLabel('Manage the organisation').uncheck()
+        await dialog.getByRole('button', { name: 'Save' }).click()
+      },
+      see: 'Key changed',
+    },
+  ],
+  [
+    'keys-rotate',
+    '/keys',
+    answers(),
+    { act: keyAction('Rotate'), see: ['The old key still works for', 'replace it in your programs'] },
+  ],
+  [
+    'keys-rotated',
+    '/keys',
+    answers(),
+    {
+      act: async (page) => {
+        await keyAction('Rotate')(page)
+        await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click()
+      },
+      see: ['The old key works until', 'sd_sandbox_JQc0'],
     },
   ],
   [
@@ -163,8 +225,86 @@ export const cases = [
     { act: makeKey, see: ['Waiting for its first call', 'sd_sandbox_JQc0'] },
   ],
   ['keys-used', '/keys', answers(), { act: makeKey, see: 'It works' }],
-  ['keys-revoke', '/keys', answers(), { act: click(/Revoke/), see: 'in the last 24 hours' }],
+  ['keys-revoke', '/keys', answers(), { act: keyAction('Revoke'), see: 'in the last 24 hours' }],
   ['keys-sheet', '/keys?key=key_01k9zk16062m4d8v9qx7q00003', answers(), { see: 'Last 24 hours' }],
+  ['jobs', '/jobs', answers(), { see: ['Export: fans.list', 'Waiting for a limit', 'about 1 h 30 min left', '38%'] }],
+  ['jobs-none', '/jobs', answers({ rows: 0 }), { see: 'No jobs yet' }],
+  ['jobs-one', '/jobs', answers({ rows: 1 }), { see: '1 job' }],
+  ['jobs-many', '/jobs', many, { see: '10,000 jobs' }],
+  ['jobs-nomatch', '/jobs?kind=export', answers({ rows: 0 }), { see: 'No jobs of this kind' }],
+  ['jobs-failed', '/jobs', over(answers(), { '/v1/jobs': fail }), { see: 'We could not load the jobs' }],
+  ['jobs-refused', '/jobs', over(answers({ role: 'support' }), { '/v1/jobs': refuse })],
+  ['jobs-slow', '/jobs', over(answers(), { '/v1/jobs': slow })],
+  [
+    'jobs-export',
+    '/jobs',
+    answers({ ghost: true }),
+    {
+      act: async (page) => {
+        await click('New export')(page)
+        const dialog = page.getByRole('dialog')
+        await dialog.getByLabel('Method').fill('fans.list')
+        await dialog.getByLabel('Arguments').fill('[')
+        await dialog.getByRole('button', { name: 'Only some' }).click()
+      },
+      see: ['This is not a JSON object', 'Chosen accounts', 'Platform'],
+    },
+  ],
+  [
+    'jobs-exported',
+    '/jobs',
+    answers(),
+    {
+      act: async (page) => {
+        await click('New export')(page)
+        await page.getByRole('dialog').getByLabel('Method').fill('fans.list')
+        await click('Start export')(page)
+      },
+      see: 'Export started',
+    },
+  ],
+  [
+    'jobs-bulk',
+    '/jobs',
+    answers(),
+    { act: newBulk('{"accountId":"acct_1"}\n{"accountId":"acct_2"}\n'), see: ['2 items', 'Start 2 calls'] },
+  ],
+  ['jobs-fault', '/jobs', answers(), { act: newBulk('{"accountId":"acct_1"}\n{"args":'), see: 'Line 2 is not JSON' }],
+  [
+    'jobs-invalid',
+    '/jobs',
+    over(answers(), {
+      '/v1/jobs/*': () =>
+        problem(422, 'validation-failed', 'Two items are invalid.', {
+          errors: [{ pointer: '/items/0/args/text', code: 'required', detail: 'is required' }],
+        }),
+    }),
+    {
+      act: async (page) => {
+        await newBulk('{"accountId":"acct_1"}')(page)
+        await click('Start 1 call')(page)
+      },
+      see: ['Two items are invalid', '/items/0/args/text'],
+    },
+  ],
+  ['job', '/jobs/' + job(0).id, answers(), { see: ['Running', '15 of 40 accounts', 'Cancel', 'Download so far'] }],
+  ['job-limit', '/jobs/' + job(1).id, answers(), { see: 'The job waits for a limit per minute' }],
+  ['job-errors', '/jobs/' + job(3).id, answers(), { see: ['214 failed', 'available until', 'Download'] }],
+  [
+    'job-stopped',
+    '/jobs/' + job(4).id,
+    answers(),
+    { see: ['The key that started the job was revoked', 'key-revoked'] },
+  ],
+  [
+    'job-missing',
+    '/jobs/' + job(0).id,
+    over(answers(), { '/v1/jobs/*': () => problem(404, 'job-not-found', 'x') }),
+    { see: 'Job not found' },
+  ],
+  ['job-failed', '/jobs/' + job(0).id, over(answers(), { '/v1/jobs/*': fail }), { see: 'We could not load the job' }],
+  ['job-slow', '/jobs/' + job(0).id, over(answers(), { '/v1/jobs/*': slow })],
+  ['job-support', '/jobs/' + job(0).id, answers({ role: 'support' }), { see: 'Your role cannot' }],
   ['usage', '/usage', answers(), { see: '812 / 1,200' }],
   ['usage-account', '/usage?account=' + a, answers(), { see: '38 / 60' }],
   [

@@ -1,7 +1,7 @@
 // Connect, events, webhooks, logs and errors, in all their states.
 import { account } from './fake.mjs'
 import { fail, over, problem, refuse, slow } from './lib.mjs'
-import { attempt, id, observed, phone, stream } from './observe-fake.mjs'
+import { attempt, event, id, observed, phone, stream } from './observe-fake.mjs'
 
 const isStream = (req) => (req.headers().accept ?? '').includes('event-stream')
 const att = id('att_', 7)
@@ -272,6 +272,64 @@ export const cases = [
   ['events-failed', '/events', events({ list: fail, quiet: true }), { see: 'We could not load the events' }],
   ['events-holes', '/events', events({ list: fail }), { see: ['We could not load earlier events', 'Live'] }],
   ['events-refused', '/events', events({ list: refuse, dropped: true })],
+  [
+    'events-search',
+    '/events?q=loved',
+    observed(),
+    { see: ['of 10,000 searched', 'Back to live', 'Search older events'] },
+  ],
+  [
+    'events-jump',
+    '/events?range=between&from=2026-11-13T10:00:00.000Z&to=2026-11-14T10:00:00.000Z',
+    observed(),
+    { see: ['of 10,000 searched', 'Copy as fixture'], act: (p) => p.locator('[role=option]').first().click() },
+  ],
+  [
+    'events-further',
+    '/events?q=nowhere',
+    events({ list: () => ({ events: [], nextCursor: 'x', gap: false, scanned: 10_000 }) }),
+    { see: ['No match so far', 'None of the newest 10,000 events', 'Search older events'] },
+  ],
+  [
+    'events-unmatched',
+    '/events?q=nowhere&range=24',
+    events({ list: () => ({ events: [], nextCursor: null, gap: false, scanned: 12 }) }),
+    { see: ['No events match', 'Clear filters'] },
+  ],
+  [
+    'events-folded',
+    '/events',
+    events({
+      quiet: true,
+      list: () => ({
+        events: Array.from({ length: 5 }, (_, i) => ({
+          ...event(i),
+          id: id('evt_', i + 1),
+          event: 'connect.attempt_updated',
+          accountId: null,
+          data: { attempt_id: att, state: 'awaiting_mobile_session', label: 'Maya' },
+        })),
+        nextCursor: null,
+        gap: false,
+      }),
+    }),
+    { see: ['QR code renewed 4×', '4 renewals of QR codes folded'] },
+  ],
+  [
+    'events-save',
+    '/events?kind=tips',
+    observed(),
+    {
+      act: async (p) => {
+        await p.getByRole('button', { name: 'Views' }).click()
+        await p.getByRole('menuitem', { name: 'Save this view' }).click()
+        await p.getByLabel('Name').fill('Only tips')
+        await p.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click()
+        await p.getByRole('button', { name: 'Only tips' }).click()
+      },
+      see: 'Saved in this browser',
+    },
+  ],
   ['events-ghost', '/events', observed({ ghost: true }), { see: ['memberCreated', 'loved the last post'] }],
   ['events-dropped', '/events', events({ dropped: true }), { see: ['Reconnecting', 'loved the last post'] }],
   ['event', '/events/' + id('evt_', 4), observed(), { see: ['session_expired', 'Caused by the request'] }],

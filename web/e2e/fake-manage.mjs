@@ -78,7 +78,8 @@ export function key(i) {
     lastUsedAt: i % 5 === 3 ? null : ago(i * 700 + 12),
     current: false,
     scopes: i % 3 === 0 ? all : i % 3 === 1 ? all.slice(0, 6) : ['webhooks:read', 'webhooks:write'],
-    ...(i % 4 === 1 ? { expiresAt: ago(-86400 * 20) } : {}),
+    ...(i % 4 === 1 ? { expiresAt: ago(-86400 * (i === 1 ? 3 : 20)) } : {}),
+    ...(i === 2 ? { allowedIps: ['203.0.113.0/24', '2001:db8::/48'] } : {}),
     ...(i % 4 === 3 ? { revokedAt: ago(3600) } : {}),
     ...(i % 5 === 2
       ? {
@@ -87,6 +88,33 @@ export function key(i) {
           accountIds: [account(0).id, account(1).id],
         }
       : {}),
+  }
+}
+
+const jobStates = ['running', 'paused_by_limit', 'queued', 'completed_with_errors', 'failed', 'completed', 'cancelled']
+
+export function job(i) {
+  const state = jobStates[i % 7]
+  const active = i % 7 < 3
+  const done = state === 'queued' ? 0 : active ? 38 : state === 'failed' ? 12 : 100
+  const kind = ['export', 'bulk', 'export', 'bulk', 'export', 'org_export', 'bulk'][i % 7]
+  return {
+    id: id('job_', i + 1),
+    kind,
+    method: kind === 'export' ? 'fans.list' : kind === 'bulk' ? 'messages.send' : null,
+    state,
+    progress: {
+      accountsDone: Math.round(done * 0.4),
+      accountsTotal: kind === 'org_export' ? 0 : 40,
+      items: done * 339,
+      failed: state === 'completed_with_errors' ? 214 : 0,
+      percent: done,
+    },
+    estimateSec: state === 'running' ? 5400 : null,
+    createdAt: ago(900 + i * 3600),
+    finishedAt: active ? null : ago(i * 3600),
+    result: active || state === 'failed' ? null : { url: '/v1/jobs/x/result', expiresAt: ago(-86400 * 6) },
+    error: state === 'failed' ? { code: 'key-revoked', detail: 'The key that started the job was revoked.' } : null,
   }
 }
 
@@ -199,6 +227,34 @@ export function answers({ rows = 12, role = 'owner', org, accounts, whole = fals
             },
           }
         : { keys: Array.from({ length: rows }, (_, i) => key(i)) },
+    '/v1/me/keys/*': (_url, req) =>
+      req.method() === 'POST'
+        ? {
+            status: 201,
+            body: {
+              key: 'sd_sandbox_JQc0vJav2FzlJKI9aEXOpTc3DWFc9ahfSeo7luudhSe1lgc6C',
+              id: id('key_', 999),
+              label: 'inbox worker',
+              scopes: all,
+              createdAt: ago(0),
+              replaces: { id: id('key_', 1), endsAt: ago(-3600) },
+            },
+          }
+        : { ...key(0), label: 'changed' },
+    '/v1/jobs': (url, req) =>
+      req.method() === 'POST'
+        ? { status: 202, body: { job: job(2) } }
+        : page(
+            Array.from({ length: rows }, (_, i) => job(i)).filter(
+              (j) => !url.searchParams.get('kind') || j.kind === url.searchParams.get('kind'),
+            ),
+            url,
+            'jobs',
+          ),
+    '/v1/jobs/*': (url) => {
+      const n = Array.from({ length: 7 }, (_, i) => job(i)).find((j) => j.id === url.pathname.split('/')[3])
+      return { job: n ?? job(0) }
+    },
     '/v1/me/audit': (url) =>
       page(
         Array.from({ length: rows }, (_, i) => entry(i)).filter(

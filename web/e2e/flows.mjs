@@ -99,7 +99,7 @@ try {
     await shot('5-links')
     await go('/connect?tab=page')
     await page.getByRole('button', { name: 'Show the page' }).click()
-    await page.frameLocator('iframe').getByText('Connect your account').waitFor()
+    await page.frameLocator('iframe').getByRole('heading', { name: 'Connect your account' }).waitFor()
     await shot('6-page')
     await go('/connect')
     await shot('7-connect')
@@ -121,7 +121,7 @@ try {
   })
   await step('an event, live and delivered', async () => {
     await go('/events?account=' + account)
-    await page.locator('#main').getByText('Live', { exact: true }).waitFor()
+    await page.locator('#main span.truncate').getByText('Live', { exact: true }).waitFor()
     for (let i = 0; ; i++) {
       await page.evaluate(async (id) => {
         const session = await (await fetch('/app/session')).json()
@@ -200,7 +200,7 @@ try {
     await page.getByRole('button', { name: 'More' }).click()
     await page.getByRole('menuitem', { name: 'Delete' }).click()
     await dialog.getByRole('button', { name: 'Delete' }).click()
-    await page.waitForURL(/\/webhooks$/)
+    await page.waitForURL(/\/webhooks\?tab=accounts$/)
     // The URL changes before the page does, and the dialog hides the page until it closes.
     await page.getByRole('heading', { level: 1, name: 'Webhooks', exact: true }).waitFor()
     await dialog.waitFor({ state: 'hidden' })

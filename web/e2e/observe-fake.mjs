@@ -451,7 +451,7 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
         },
       ],
     }),
-    '/v1/events': (_url, req) =>
+    '/v1/events': (url, req) =>
       (req.headers().accept ?? '').includes('event-stream')
         ? null
         : none
@@ -462,6 +462,7 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
               ),
               nextCursor: rows > 50 ? 'x' : null,
               gap: false,
+              ...(['q', 'fromTime', 'toTime'].some((p) => url.searchParams.get(p)) ? { scanned: 10_000 } : {}),
             },
     '/v1/events/kinds': base['/v1/events/kinds'],
     '/v1/events/*': () => ({ event: event(3) }),

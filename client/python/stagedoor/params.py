@@ -427,6 +427,14 @@ class EventsListParams(TypedDict):
     """Pull: the maximum number of events."""
     wait: NotRequired[int]
     """Pull: seconds to wait for an event if there is none."""
+    from_time: NotRequired[str]
+    """Pull: only events that were stored at this time or later. Default, with toTime or q: 30 days before toTime."""
+    to_time: NotRequired[str]
+    """Pull: only events that were stored at this time or earlier, at most 30 days after fromTime. Default: now."""
+    q: NotRequired[str]
+    """Pull: only events that contain this text, ignoring case. A page looks at up to 10,000 events; scanned says at how
+    many.
+    """
     account_id: NotRequired[str]
     """Only events of this account."""
     latest: NotRequired[int]
@@ -448,6 +456,14 @@ class EventsListOfAccountParams(TypedDict):
     """Pull: the maximum number of events."""
     wait: NotRequired[int]
     """Pull: seconds to wait for an event if there is none."""
+    from_time: NotRequired[str]
+    """Pull: only events that were stored at this time or later. Default, with toTime or q: 30 days before toTime."""
+    to_time: NotRequired[str]
+    """Pull: only events that were stored at this time or earlier, at most 30 days after fromTime. Default: now."""
+    q: NotRequired[str]
+    """Pull: only events that contain this text, ignoring case. A page looks at up to 10,000 events; scanned says at how
+    many.
+    """
 
 
 class JobsGetParams(TypedDict):

@@ -1550,6 +1550,10 @@ class EventPage(TypedDict):
     """Whether events after the cursor have expired and can no longer be read."""
     nextCursor: str
     """Send it as after to continue."""
+    scanned: NotRequired[int]
+    """With fromTime, toTime or q: how many events of the period this page has looked at. The period is over when it is
+    0.
+    """
 
 
 class EventToken(TypedDict):
@@ -1920,6 +1924,8 @@ class Job(TypedDict):
     """The id of the job."""
     kind: Literal["export", "bulk", "org_export"] | str
     """What the job does."""
+    method: str | None
+    """The method of an export or bulk job; null for other kinds."""
     progress: JobProgress
     """How much is done."""
     result: JobResult | None
@@ -3186,6 +3192,10 @@ class OrgEventPage(TypedDict):
     nextCursor: str | None
     """Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a
     page can have fewer events than requested without being the last.
+    """
+    scanned: NotRequired[int]
+    """With fromTime, toTime or q: how many events of the period this page has looked at. Without latest, the period is
+    over when it is 0.
     """
 
 
@@ -4969,17 +4979,6 @@ class UploadsGetPartUrlResult(TypedDict):
     """When it expires; null if it does not expire."""
 
 
-class UrlCount(TypedDict):
-    """How many webhooks have the same URL."""
-
-    attention: int
-    """How many of them are failing, disabled or lagging."""
-    url: str
-    """The URL."""
-    webhooks: int
-    """How many webhooks have it."""
-
-
 class Usage(TypedDict):
     """The limits and their usage."""
 
@@ -5425,7 +5424,7 @@ class WebhookPage(TypedDict):
     """The number of webhooks in each state. The filter does not apply to it."""
     nextCursor: str | None
     """Null on the last page."""
-    urls: NotRequired[list[UrlCount]]
+    urls: NotRequired[list[WebhookURLCount]]
     """With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the
     URL.
     """
@@ -5457,6 +5456,17 @@ class WebhookTest(TypedDict):
     """The first 512 bytes of the response."""
     status: int
     """0 if there was no response."""
+
+
+class WebhookURLCount(TypedDict):
+    """How many webhooks have the same URL."""
+
+    attention: int
+    """How many of them are failing, disabled or lagging."""
+    url: str
+    """The URL."""
+    webhooks: int
+    """How many webhooks have it."""
 
 
 class WelcomeMessage(TypedDict):
@@ -5858,7 +5868,6 @@ __all__ = [
     "UploadsCheckResult",
     "UploadsCompletePart",
     "UploadsGetPartUrlResult",
-    "UrlCount",
     "Usage",
     "UsageFigures",
     "UsagePeriod",
@@ -5892,6 +5901,7 @@ __all__ = [
     "WebhookPage",
     "WebhookRecoveredData",
     "WebhookTest",
+    "WebhookURLCount",
     "WebhooksListState",
     "WelcomeMessage",
 ]

@@ -7,6 +7,7 @@ type Job struct {
 	_           struct{}    `doc:"Work that is longer than a call."`
 	ID          string      `json:"id" doc:"The id of the job."`
 	Kind        string      `json:"kind" extensible:"export,bulk,org_export" doc:"What the job does."`
+	Method      *string     `json:"method" doc:"The method of an export or bulk job; null for other kinds."`
 	State       string      `json:"state" extensible:"queued,running,paused_by_limit,completed,completed_with_errors,failed,cancelled" doc:"How far the job is."`
 	Progress    JobProgress `json:"progress" doc:"How much is done."`
 	EstimateSec *int        `json:"estimateSec" doc:"About how long it still takes; null if that is unknown or it is over."`

@@ -179,10 +179,15 @@ func (r *Reader) fromStore(ctx context.Context, into []Event, most int, base off
 // matches reports whether an event is for this reader. The last event of an account always is, whatever the filter,
 // because the stream ends with it.
 func (r *Reader) matches(e *entry) bool {
+	return r.wants(e) || r.isLast(e)
+}
+
+// wants reports whether the caller has asked for an event.
+func (r *Reader) wants(e *entry) bool {
 	if r.feed.isOrg() && r.want.Among != nil && !slices.Contains(r.want.Among, id.Account(e.Source)) {
 		return false
 	}
-	return r.want.Filter.Match(e.Kind) || r.isLast(e)
+	return r.want.Filter.Match(e.Kind)
 }
 
 func (r *Reader) isLast(e *entry) bool {

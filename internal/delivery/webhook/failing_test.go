@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/test/must"
@@ -16,8 +17,8 @@ func TestFailingListsWhatDoesNotWork(t *testing.T) {
 	began := clock.Now()
 	rec, dead := newReceiver(t, nil), newReceiver(t, nil)
 	dead.Close()
-	bad, good := r.account(), r.account()
-	n, e := r.endpointNode(webhook.NewEndpoint{URL: dead.URL + "/endpoint"}, bad, good)
+	bad, good, third := r.account(), r.account(), r.account()
+	n, e := r.endpointNode(webhook.NewEndpoint{URL: dead.URL + "/endpoint"}, bad, good, third)
 	r.put(n, bad, webhook.Change{URL: dead.URL + "/bad"})
 	r.put(n, good, webhook.Change{URL: rec.URL + "/good"})
 	list := func(before time.Time) (found []webhook.FailingHook) {
@@ -27,8 +28,11 @@ func TestFailingListsWhatDoesNotWork(t *testing.T) {
 		}))
 		return found
 	}
-	n.Committed(r.post(bad, "message", 1))
-	n.Committed(r.post(good, "message", 1))
+	for _, a := range []account.Account{bad, good, third} {
+		stored := r.post(a, "message", 1)
+		n.Committed(stored)
+		r.publish(stored) // wakes the endpoint, which fails once three accounts do
+	}
 	var found []webhook.FailingHook
 	until(t, "the webhook and the endpoint are failing", func() bool {
 		found = list(clock.Now())

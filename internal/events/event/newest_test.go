@@ -78,25 +78,33 @@ func TestNewestEventsComeFirst(t *testing.T) {
 		}
 		n := event.Newest{Org: r.org, Sources: c.sources, Kinds: c.kinds, Since: now().Add(-time.Hour), Limit: 5}
 		for {
-			list, next, err := r.Newest(t.Context(), n)
+			page, err := r.Newest(t.Context(), n)
 			must.OK(t, err)
-			for _, e := range list {
+			for _, e := range page.Events {
 				got = append(got, e.ID)
 				if len(e.Body) == 0 || !strings.Contains(string(e.Body), string(e.ID)) {
 					t.Errorf("%s: a body is missing", c.name)
 				}
 			}
-			if next.Tx == 0 {
+			if page.Next.Tx == 0 {
 				break
 			}
-			n.Before = next
+			n.Before = page.Next
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %d events, want %d", c.name, len(got), len(want))
 		}
 	}
-	if list, _, err := r.Newest(t.Context(), event.Newest{Org: r.org, Since: now().Add(time.Hour), Limit: 5}); err != nil || len(list) != 0 {
-		t.Errorf("events that may no longer be read: %d %v", len(list), err)
+	if page, err := r.Newest(t.Context(), event.Newest{Org: r.org, Since: now().Add(time.Hour), Limit: 5}); err != nil || len(page.Events) != 0 {
+		t.Errorf("events that may no longer be read: %d %v", len(page.Events), err)
+	}
+	search := event.Newest{Org: r.org, Since: now().Add(-time.Hour), Limit: 5, Text: event.NewText(strings.ToUpper(string(all[3].ID)))}
+	if page, err := r.Newest(t.Context(), search); err != nil || len(page.Events) != 1 || page.Events[0].ID != all[3].ID || page.Scanned != len(all) || page.Next.Tx != 0 {
+		t.Errorf("a search for one of %d events found %d among %d: %v", len(all), len(page.Events), page.Scanned, err)
+	}
+	search.Until = now().Add(-time.Minute)
+	if page, err := r.Newest(t.Context(), search); err != nil || len(page.Events) != 0 || page.Scanned != 0 {
+		t.Errorf("a search before all events found %d among %d: %v", len(page.Events), page.Scanned, err)
 	}
 }
 

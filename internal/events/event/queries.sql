@@ -213,7 +213,7 @@ DELETE FROM event_dead_letter WHERE at < now() - @kept::interval;
 -- name: OrgBefore :many
 -- An org's events from the newest. Bodies are read of those kinds only that are wanted.
 SELECT org_id AS org, source, seq, at, tx, id, kind, (CASE WHEN @every::boolean OR kind = ANY (@kinds::text[]) THEN body END)::bytea AS body FROM event
-WHERE org_id = @org_id AND tx <= @before_tx AND (tx < @before_tx OR id < @before_id) AND at >= @since
+WHERE org_id = @org_id AND tx <= @before_tx AND (tx < @before_tx OR id < @before_id) AND at >= @since AND at <= @until
     AND tx < (SELECT event_horizon())
 ORDER BY tx DESC, id DESC LIMIT @max_rows;
 
@@ -223,7 +223,7 @@ SELECT e.org_id AS org, e.source, e.seq, e.at, e.tx, e.id, e.kind, (CASE WHEN @e
 FROM unnest(@sources::text[]) AS s (source)
 CROSS JOIN LATERAL (
     SELECT * FROM event
-    WHERE event.org_id = @org_id AND event.source = s.source AND event.tx <= @before_tx AND (event.tx < @before_tx OR event.id < @before_id) AND event.at >= @since
+    WHERE event.org_id = @org_id AND event.source = s.source AND event.tx <= @before_tx AND (event.tx < @before_tx OR event.id < @before_id) AND event.at >= @since AND event.at <= @until
         AND event.tx < (SELECT event_horizon())
     ORDER BY event.seq DESC LIMIT @max_rows
 ) e

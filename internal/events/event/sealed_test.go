@@ -70,8 +70,8 @@ func TestContentIsSealedInTheDatabase(t *testing.T) {
 			return r.SourceAfter(ctx, r.org, source, event.SourcePage{Since: since, Limit: 10})
 		},
 		"Newest": func() ([]event.Stored, error) {
-			list, _, err := r.Newest(ctx, event.Newest{Org: r.org, Since: since, Limit: 10})
-			return list, err
+			page, err := r.Newest(ctx, event.Newest{Org: r.org, Since: since, Limit: 10})
+			return page.Events, err
 		},
 		"FindAny": func() ([]event.Stored, error) {
 			return r.FindAny(ctx, r.org, []id.Event{b.Events[0].ID, b.Events[1].ID, b.Events[2].ID})

@@ -25,63 +25,90 @@ type Newest struct {
 	Before Position
 	// Since is the time from which the org may read.
 	Since time.Time
+	// Until is the end of the period; zero for none.
+	Until time.Time
+	// Text selects events that contain it, ignoring case; empty for all.
+	Text  Text
 	Limit int
+}
+
+// NewestPage is the result of Store.Newest.
+type NewestPage struct {
+	// Events are newest first.
+	Events []Stored
+	// Next is the position for the next call; zero if there are no more. A page may have fewer events than the limit, or none,
+	// although Next is set.
+	Next Position
+	// Scanned is how many events were looked at.
+	Scanned int
 }
 
 const (
 	// scanRows and scanRounds bound how many events one call scans when few of them match: scanRounds queries of at least
 	// scanRows events. Then the caller continues from where the scan ended.
 	scanRows   = 1000
-	scanRounds = 20
+	scanRounds = 10
 )
 
-// Newest lists at most n.Limit events, newest first. next is the position for the next call; zero if there are no
-// more. A page may have fewer events, or none, although next is set.
-func (s *Store) Newest(ctx context.Context, n Newest) (list []Stored, next Position, err error) {
+// forever is later than any event.
+var forever = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+
+// Newest lists at most n.Limit events, newest first.
+func (s *Store) Newest(ctx context.Context, n Newest) (p NewestPage, err error) {
 	at := n.Before
 	at.Tx = cmp.Or(at.Tx, math.MaxInt64)
 	defer func() {
 		if err == nil {
-			err = s.know(ctx, next.Tx)
+			err = s.know(ctx, p.Next.Tx)
 		}
 	}()
+	if n.Until.IsZero() {
+		n.Until = forever
+	}
 	rows := n.Limit + 1
-	if n.Kinds != nil {
+	if n.Kinds != nil || n.Text != "" {
 		rows = max(rows, scanRows)
 	}
 	for range scanRounds {
 		page, err := s.scanBefore(ctx, n, at, rows)
+		if err == nil && n.Text != "" {
+			err = s.openBodies(ctx, page) // opened bodies are not opened again
+		}
 		if err != nil {
-			return nil, Position{}, err
+			return NewestPage{}, err
 		}
 		for i := range page {
-			if page[i].Body == nil {
+			if page[i].Body == nil || !n.Text.In(page[i].Body) {
 				continue
 			}
-			if len(list) == n.Limit {
-				return list, list[n.Limit-1].Position(), s.openBodies(ctx, list)
+			if len(p.Events) == n.Limit {
+				p.Next = p.Events[n.Limit-1].Position()
+				p.Scanned += i
+				return p, s.openBodies(ctx, p.Events)
 			}
-			list = append(list, page[i])
+			p.Events = append(p.Events, page[i])
 		}
+		p.Scanned += len(page)
 		if len(page) < rows {
-			return list, Position{}, s.openBodies(ctx, list)
+			return p, s.openBodies(ctx, p.Events)
 		}
 		at = page[len(page)-1].Position()
 	}
-	return list, at, s.openBodies(ctx, list)
+	p.Next = at
+	return p, s.openBodies(ctx, p.Events)
 }
 
 // scanBefore reads consecutive events. Events of other kinds than n.Kinds are included, without their body.
 func (s *Store) scanBefore(ctx context.Context, n Newest, at Position, rows int) ([]Stored, error) {
 	if n.Sources == nil {
 		found, err := db.New(s.deps.DB).OrgBefore(ctx, db.OrgBeforeParams{
-			OrgID: n.Org, BeforeTx: at.Tx, BeforeID: at.ID, Since: n.Since, Every: n.Kinds == nil, Kinds: n.Kinds,
+			OrgID: n.Org, BeforeTx: at.Tx, BeforeID: at.ID, Since: n.Since, Until: n.Until, Every: n.Kinds == nil, Kinds: n.Kinds,
 			MaxRows: int32(rows),
 		})
 		return postgres.Convert(found, func(r db.OrgBeforeRow) Stored { return storedRow(r).stored() }), err
 	}
 	found, err := db.New(s.deps.DB).SourcesBefore(ctx, db.SourcesBeforeParams{
-		OrgID: n.Org, BeforeTx: at.Tx, BeforeID: at.ID, Since: n.Since, Every: n.Kinds == nil, Kinds: n.Kinds,
+		OrgID: n.Org, BeforeTx: at.Tx, BeforeID: at.ID, Since: n.Since, Until: n.Until, Every: n.Kinds == nil, Kinds: n.Kinds,
 		MaxRows: int32(rows), Sources: n.Sources,
 	})
 	return postgres.Convert(found, func(r db.SourcesBeforeRow) Stored { return storedRow(r).stored() }), err

@@ -216,6 +216,10 @@ func (s *Jobs) View(j *Job, now time.Time) contract.Job {
 		},
 		CreatedAt: stamp.Time(j.CreatedAt), FinishedAt: (*stamp.Time)(j.FinishedAt),
 	}
+	var of struct{ Method *string }
+	if json.Unmarshal(j.Params, &of) == nil {
+		v.Method = of.Method
+	}
 	if j.State.IsOver() && j.ExpiredAt == nil && j.parts > 0 {
 		v.Result = &contract.JobResult{URL: s.deps.Config.PublicURL + "/v1/jobs/" + string(j.ID) + "/result", ExpiresAt: stamp.Time(*j.ExpiresAt())}
 	}

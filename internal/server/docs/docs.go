@@ -1,5 +1,5 @@
 // Package docs serves the documentation: the documents of docs/ as pages at /docs, the reference (package reference),
-// search, and the same for programs, as Markdown and as llms.txt. It also serves the pages of problems, to which errors
+// search, the page at the address of the service, and the same for programs, as Markdown and as llms.txt. It also serves the pages of problems, to which errors
 // of the API link.
 //
 // Pages are rendered on first use and kept (site.go, page.go). They are the same for every reader, need no script and
@@ -13,6 +13,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,6 +44,7 @@ type Docs struct {
 	mux       *http.ServeMux
 	templates *template.Template
 	assets    map[string]*staticResponse
+	landing   func() (*staticResponse, error)
 	// version is a hash of all assets. It is part of their address, so browsers may cache them forever.
 	version string
 	// built is the site for a version of the plans. It is built with the first request, so that the server does not wait
@@ -63,6 +65,7 @@ func New(d Deps) (*Docs, error) {
 	}).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
 	}
+	s.landing = sync.OnceValues(s.renderLanding)
 	s.routes()
 	return s, nil
 }
@@ -71,12 +74,18 @@ func New(d Deps) (*Docs, error) {
 func (s *Docs) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
-		case path == "/docs", path == "/docs.md", strings.HasPrefix(path, "/docs/"), path == "/llms.txt", path == "/llms-full.txt":
+		case path == "/docs", path == "/docs.md", strings.HasPrefix(path, "/docs/"), strings.HasPrefix(path, "/llms") && slices.Contains(textFiles(), path[1:]),
+			path == "/" && wantsPage(r): // Programs get a problem document at /.
 			s.ServeHTTP(w, r)
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// wantsPage reports whether a browser makes a request, for a person who wants to see a page.
+func wantsPage(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 // ServeHTTP serves a request and logs one line.

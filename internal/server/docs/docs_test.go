@@ -194,25 +194,58 @@ func TestPagesAreSound(t *testing.T) {
 	}
 }
 
-// Every page is available as HTML, and with .md as Markdown. llms.txt lists all of them.
+// Every page is available as HTML, and with .md as Markdown. One of the full files contains it. llms.txt lists those for
+// customers, without the pages below others.
 func TestMarkdownForPrograms(t *testing.T) {
 	t.Parallel()
 	_, list := get(t, "/llms.txt")
-	_, full := get(t, "/llms-full.txt")
+	var full string
+	for _, name := range docs.FullTexts() {
+		response, text := get(t, "/"+name)
+		if response.StatusCode != http.StatusOK || len(text) < 10_000 {
+			t.Errorf("/%s: %d, %d bytes", name, response.StatusCode, len(text))
+		}
+		full += text
+	}
+	if len(list) > 20_000 || strings.Contains(list, "/docs/runbooks/") {
+		t.Errorf("llms.txt has %d bytes", len(list))
+	}
 	for _, page := range allPages(t) {
 		response, body := get(t, page+".md")
 		if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/markdown; charset=utf-8" || !strings.HasPrefix(body, "# ") {
 			t.Errorf("%s.md: %d %s %.40q", page, response.StatusCode, response.Header.Get("Content-Type"), body)
 		}
+		if !strings.Contains(full, strings.TrimSpace(body)) {
+			t.Errorf("no full file contains %s", page)
+		}
+	}
+	for _, page := range []string{"/docs/quickstart", "/docs/webhooks", "/docs/recipes/one-endpoint", "/docs/api", "/docs/sdk"} {
 		if !strings.Contains(list, "]("+publicURL+page+".md)") {
 			t.Errorf("llms.txt does not list %s", page)
-		}
-		if !strings.Contains(full, strings.TrimSpace(body)) {
-			t.Errorf("llms-full.txt does not contain %s", page)
 		}
 	}
 	if response, again := get(t, "/docs/llms.txt"); again != list || response.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Error("/docs/llms.txt is not /llms.txt")
+	}
+}
+
+// At the address of the service, people see a page whose links work, and programs get what the API says.
+func TestLandingPageIsForPeople(t *testing.T) {
+	t.Parallel()
+	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	for accept, want := range map[string]int{"text/html,application/xhtml+xml,*/*;q=0.8": http.StatusOK, "*/*": http.StatusTeapot, "application/json": http.StatusTeapot} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		site(t).Before(api).ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("Accept %s: %d, want %d", accept, w.Code, want)
+		}
+		for _, link := range regexp.MustCompile(`href="(/docs[^"#]*)"`).FindAllStringSubmatch(w.Body.String(), -1) {
+			if response, _ := get(t, link[1]); response.StatusCode != http.StatusOK {
+				t.Errorf("the page links to %s: %d", link[1], response.StatusCode)
+			}
+		}
 	}
 }
 

@@ -12,6 +12,9 @@ func NavFiles() (list []string) {
 	return list
 }
 
+// FullTexts returns the names of the files with all pages.
+func FullTexts() []string { return textFiles()[1:] }
+
 // Found is one result of a search.
 type Found struct{ Title, Heading, Path string }
 

@@ -17,9 +17,28 @@ type group struct {
 	entries []entry
 	// folded groups are closed unless the reader is in them.
 	folded bool
+	// readers is who it is for.
+	readers readers
 }
 
-// nav is the whole navigation in reading order, which previous and next follow. Tests fail for a Markdown file of docs/
+// readers are who a page is for. A reader sees the navigation of their own pages only; search finds all.
+type readers int
+
+const (
+	customers readers = iota
+	operators
+	contributors
+)
+
+// audiences describes the readers, in the order of their constants: their name, the page on which they start, and the
+// file with all their pages for programs.
+var audiences = []struct{ name, start, full string }{
+	{"Customers", "/docs", "llms-full.txt"},
+	{"Operators", "/docs/operators", "llms-operators.txt"},
+	{"Contributors", "/docs/run-it-yourself", "llms-contributors.txt"},
+}
+
+// nav is the whole navigation, by readers and then in reading order, which previous and next follow. Tests fail for a Markdown file of docs/
 // that is not listed here, and for a listed file that does not exist.
 var nav = []group{
 	{title: "Start", entries: []entry{
@@ -106,7 +125,7 @@ var nav = []group{
 		{file: "spec/operators.md", label: "Operators"},
 		{file: "spec/security.md", label: "Security"},
 	}},
-	{title: "Operations", folded: true, entries: []entry{
+	{title: "Operations", readers: operators, entries: []entry{
 		{file: "operators.md", label: "For operators"},
 		{file: "operations/deploy.md", label: "Deploy"},
 		{file: "operations/one-vm.md", label: "One VM"},
@@ -144,7 +163,8 @@ var nav = []group{
 		{file: "runbooks/audit-stream.md", label: "The audit stream is late"},
 		{file: "runbooks/usage-webhook.md", label: "The usage webhook is late"},
 	}},
-	{title: "For engineers", folded: true, entries: []entry{
+	{title: "For engineers", readers: contributors, entries: []entry{
+		{file: "run-it-yourself.md", label: "Run it yourself"},
 		{file: "../ARCHITECTURE.md", path: "/docs/architecture", label: "Architecture"},
 		{file: "../SECURITY.md", path: "/docs/security", label: "Security"},
 		{file: "../CONTRIBUTING.md", path: "/docs/contributing", label: "Contributing"},

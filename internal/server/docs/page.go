@@ -24,6 +24,8 @@ type view struct {
 	Items    []itemView
 	Kind     *problem.Kind
 	Nav      []navGroup
+	// Readers links to the start pages of the other readers.
+	Readers  []link
 	Crumb    *link
 	Previous *link
 	Next     *link
@@ -93,9 +95,11 @@ func (s *Docs) render(t *site, p *page) (*staticResponse, error) {
 	return s.execute(v)
 }
 
-func (s *Docs) execute(v view) (*staticResponse, error) {
+func (s *Docs) execute(v view) (*staticResponse, error) { return s.executeTemplate("page.html", v) }
+
+func (s *Docs) executeTemplate(name string, v view) (*staticResponse, error) {
 	var out bytes.Buffer
-	if err := s.templates.ExecuteTemplate(&out, "page.html", v); err != nil {
+	if err := s.templates.ExecuteTemplate(&out, name, v); err != nil {
 		return nil, fmt.Errorf("render %s: %w", v.Path, err)
 	}
 	return newStaticResponse("text/html; charset=utf-8", out.Bytes()), nil
@@ -139,7 +143,7 @@ func (r *pageRenderer) item(i reference.Item) itemView {
 
 // view returns what all pages share: navigation, neighbours, title.
 func (t *site) view(p *page) view {
-	v := view{Title: p.title, Description: p.lead, Group: p.group, Path: p.path, Kind: p.kind, File: strings.TrimPrefix("docs/"+p.file, "docs/../"), Nav: t.navigation(p)}
+	v := view{Title: p.title, Description: p.lead, Group: p.group, Path: p.path, Kind: p.kind, File: strings.TrimPrefix("docs/"+p.file, "docs/../"), Nav: t.navigation(p), Readers: readersOf(p)}
 	if p.file == "" {
 		v.File = ""
 	}
@@ -150,22 +154,34 @@ func (t *site) view(p *page) view {
 		if other != p {
 			continue
 		}
-		if i > 0 {
+		if i > 0 && t.pages[i-1].readers == p.readers {
 			v.Previous = &link{Label: t.pages[i-1].label, Path: t.pages[i-1].path}
 		}
-		if i+1 < len(t.pages) {
+		if i+1 < len(t.pages) && t.pages[i+1].readers == p.readers {
 			v.Next = &link{Label: t.pages[i+1].label, Path: t.pages[i+1].path}
 		}
 	}
 	return v
 }
 
-// navigation returns the list of pages as seen from one of them, or from none if at is nil. On start pages all common
-// groups are open; on others only the reader's own.
+// readersOf returns links to where each kind of reader starts, as seen from a page, or from none if at is nil.
+func readersOf(at *page) []link {
+	links := make([]link, len(audiences))
+	for i, a := range audiences {
+		links[i] = link{Label: a.name, Path: a.start, Here: at != nil && at.readers == readers(i)}
+	}
+	return links
+}
+
+// navigation returns the list of pages for the readers of one of them, or for customers if at is nil. On start pages all
+// common groups are open; on others only the reader's own.
 func (t *site) navigation(at *page) []navGroup {
 	var groups []navGroup
 	for _, g := range nav {
-		shown := navGroup{Title: g.title, Open: at == nil && !g.folded || at != nil && (at.group == g.title || !g.folded && at.group == nav[0].title)}
+		if at == nil && g.readers != customers || at != nil && g.readers != at.readers {
+			continue
+		}
+		shown := navGroup{Title: g.title, Open: g.readers != customers || at == nil && !g.folded || at != nil && (at.group == g.title || !g.folded && at.group == nav[0].title)}
 		for _, p := range t.pages {
 			if p.group != g.title || p.parent != nil {
 				continue

@@ -22,8 +22,11 @@ func (s *Docs) routes() {
 	s.mux.HandleFunc("GET /docs/search", s.getSearch)
 	s.mux.HandleFunc("GET /problems", s.getPage)
 	s.mux.HandleFunc("GET /problems/", s.getPage)
-	for _, path := range []string{"/llms.txt", "/llms-full.txt", "/docs/llms.txt", "/docs/llms-full.txt", "/docs/sitemap.xml"} {
-		s.mux.HandleFunc("GET "+path, s.getText)
+	s.mux.HandleFunc("GET /{$}", s.getLanding)
+	s.mux.HandleFunc("GET /docs/sitemap.xml", s.getText)
+	for _, path := range textFiles() {
+		s.mux.HandleFunc("GET /"+path, s.getText)
+		s.mux.HandleFunc("GET /docs/"+path, s.getText)
 	}
 }
 
@@ -126,6 +129,17 @@ func (s *Docs) getText(w http.ResponseWriter, r *http.Request) {
 // maxQuery bounds a search query, in bytes.
 const maxQuery = 200
 
+// getLanding serves the page that people see at the address of the service.
+func (s *Docs) getLanding(w http.ResponseWriter, r *http.Request) {
+	page, err := s.landing()
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	w.Header().Add("Vary", "Accept")
+	page.write(w, r, http.StatusOK, cacheShort)
+}
+
 // getSearch serves the search page.
 func (s *Docs) getSearch(w http.ResponseWriter, r *http.Request) {
 	t, ok := s.loadSite(w, r)
@@ -138,7 +152,7 @@ func (s *Docs) getSearch(w http.ResponseWriter, r *http.Request) {
 	if query != "" {
 		title = "Search: " + query
 	}
-	page, err := s.execute(view{Title: title, Path: "/docs/search", Nav: t.navigation(nil), Query: query, Results: t.search().find(query)})
+	page, err := s.execute(view{Title: title, Path: "/docs/search", Nav: t.navigation(nil), Readers: readersOf(nil), Query: query, Results: t.search().find(query)})
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -170,7 +184,7 @@ func (s *Docs) notFound(w http.ResponseWriter, r *http.Request) {
 	}
 	words := strings.NewReplacer("/docs/", " ", "/problems/", " ", "/", " ", "-", " ", ".md", " ").Replace(r.URL.Path)
 	words = strings.ToValidUTF8(words[:min(len(words), maxQuery)], "")
-	page, err := s.execute(view{Title: "Page not found", Path: "/docs/404", Nav: t.navigation(nil), Results: t.search().find(words), Missing: true})
+	page, err := s.execute(view{Title: "Page not found", Path: "/docs/404", Nav: t.navigation(nil), Readers: readersOf(nil), Results: t.search().find(words), Missing: true})
 	if err != nil {
 		s.fail(w, r, err)
 		return

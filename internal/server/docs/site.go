@@ -33,8 +33,9 @@ type site struct {
 type page struct {
 	path, label, title, lead string
 	// group is its heading in the navigation; parent is the page that it belongs to, or nil.
-	group  string
-	parent *page
+	group   string
+	parent  *page
+	readers readers
 	// file is its Markdown file; empty for a generated page.
 	file string
 	// source is its Markdown.
@@ -95,14 +96,14 @@ func (s *Docs) build(plans []org.PlanLimits) (*site, error) {
 // addEntry adds the pages of an entry of the navigation: a file, or a generated page with those below it.
 func (t *site) addEntry(g group, e entry, made []reference.Page) error {
 	if e.file != "" {
-		p, err := t.addFile(g.title, e, nil)
+		p, err := t.addFile(g, e, nil)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // A test finds it. Readers still get the other pages.
 		}
 		if err != nil || e.file != "problems/README.md" {
 			return err
 		}
-		return t.addProblems(p)
+		return t.addProblems(g, p)
 	}
 	var parent *page
 	for i := range made {
@@ -110,7 +111,7 @@ func (t *site) addEntry(g group, e entry, made []reference.Page) error {
 		if m.Path != e.path && !strings.HasPrefix(m.Path, e.path+"/") {
 			continue
 		}
-		p := &page{path: m.Path, label: m.Label, title: m.Title, lead: m.Lead, group: g.title, parent: parent, source: m.Markdown(), generated: m}
+		p := &page{path: m.Path, label: m.Label, title: m.Title, lead: m.Lead, group: g.title, readers: g.readers, parent: parent, source: m.Markdown(), generated: m}
 		if m.Path == e.path {
 			p.label, parent = e.label, p
 		}
@@ -123,7 +124,7 @@ func (t *site) addEntry(g group, e entry, made []reference.Page) error {
 }
 
 // addFile adds a Markdown file.
-func (t *site) addFile(title string, e entry, parent *page) (*page, error) {
+func (t *site) addFile(g group, e entry, parent *page) (*page, error) {
 	source, err := readFile(e.file)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", e.file, err)
@@ -132,7 +133,7 @@ func (t *site) addFile(title string, e entry, parent *page) (*page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", e.file, err)
 	}
-	p := &page{path: e.path, label: e.label, title: doc.Title, lead: doc.Lead, group: title, parent: parent, file: e.file, source: markdown.Uncommented(source)}
+	p := &page{path: e.path, label: e.label, title: doc.Title, lead: doc.Lead, group: g.title, readers: g.readers, parent: parent, file: e.file, source: markdown.Uncommented(source)}
 	if p.path == "" {
 		p.path = pathOf(e.file)
 	}
@@ -142,9 +143,9 @@ func (t *site) addFile(title string, e entry, parent *page) (*page, error) {
 	return p, nil
 }
 
-func (t *site) addProblems(parent *page) error {
+func (t *site) addProblems(g group, parent *page) error {
 	for _, k := range problem.All() {
-		p, err := t.addFile(parent.group, entry{file: "problems/" + k.Code + ".md", path: "", label: k.Code}, parent)
+		p, err := t.addFile(g, entry{file: "problems/" + k.Code + ".md", path: "", label: k.Code}, parent)
 		if err != nil {
 			return err
 		}

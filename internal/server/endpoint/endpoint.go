@@ -303,7 +303,8 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 func describeInput[I any](t *Table, row *Operation) {
 	refuseHidden(row.ID, reflect.TypeFor[I]())
 	for _, parameter := range t.operation(row).Parameters {
-		if parameter.Schema != nil {
+		// Some parameters of all operations and servers share a schema, so write only what changes.
+		if parameter.Schema != nil && parameter.Schema.PatternDescription != "" {
 			parameter.Schema.PatternDescription = "" // Its message is computed; OpenAPI has no such member.
 		}
 	}

@@ -102,6 +102,8 @@ export type Query = Record<string, Scalar | readonly Scalar[] | null | undefined
 export interface Options {
   query?: Query
   body?: unknown
+  /** Sent as it is, in place of a body. Give its Content-Type in `headers`. */
+  file?: Blob
   headers?: Record<string, string>
   signal?: AbortSignal
 }
@@ -135,7 +137,7 @@ export async function send(method: string, path: string, opts: Options = {}): Pr
   if (opts.body !== undefined) {
     headers['Content-Type'] = 'application/json'
     init.body = JSON.stringify(opts.body)
-  }
+  } else if (opts.file) init.body = opts.file
   let res: Response
   try {
     res = await fetch(path + queryString(opts.query), init)

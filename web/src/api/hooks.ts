@@ -27,6 +27,8 @@ export const keys = {
   deliveries: (of: string, q: object) => ['deliveries', of, q] as const,
   attempts: (q: object) => ['attempts', q] as const,
   attempt: (id: string) => ['attempt', id] as const,
+  jobs: (q: object) => ['jobs', q] as const,
+  job: (id: string) => ['jobs', id] as const,
   keys: ['keys'] as const,
   audit: (q: object) => ['audit', q] as const,
   methods: ['methods'] as const,

@@ -2417,6 +2417,7 @@ export interface components {
             events: components["schemas"]["Event"][];
             gap: boolean;
             nextCursor: string;
+            scanned?: number;
         };
         EventResponse: {
             event: components["schemas"]["Event"];
@@ -2507,6 +2508,7 @@ export interface components {
             finishedAt: string | null;
             id: string;
             kind: string;
+            method: string | null;
             progress: components["schemas"]["JobProgress"];
             result: components["schemas"]["JobResult"] | null;
             state: string;
@@ -2865,6 +2867,7 @@ export interface components {
             events: components["schemas"]["Event"][];
             gap: boolean;
             nextCursor: string | null;
+            scanned?: number;
         };
         OrgReceipt: {
             receipt: unknown;
@@ -3186,11 +3189,6 @@ export interface components {
         UploadedPartResponse: {
             part: components["schemas"]["UploadedPart"];
         };
-        UrlCount: {
-            attention: number;
-            url: string;
-            webhooks: number;
-        };
         Usage: {
             rateLimits: components["schemas"]["RateLimits"];
             usage: components["schemas"]["UsagePeriod"];
@@ -3357,7 +3355,7 @@ export interface components {
         WebhookPage: {
             counts: components["schemas"]["WebhookCounts"];
             nextCursor: string | null;
-            urls?: components["schemas"]["UrlCount"][];
+            urls?: components["schemas"]["WebhookURLCount"][];
             webhooks: components["schemas"]["ListedWebhook"][];
         };
         WebhookRecoveredData: {
@@ -3374,6 +3372,11 @@ export interface components {
             durationMs: number;
             responseSnippet: string;
             status: number;
+        };
+        WebhookURLCount: {
+            attention: number;
+            url: string;
+            webhooks: number;
         };
     };
     responses: never;
@@ -3565,6 +3568,9 @@ export interface operations {
                 after?: string;
                 limit?: number;
                 wait?: number;
+                fromTime?: string;
+                toTime?: string;
+                q?: string;
                 token?: string;
             };
             header?: {
@@ -4841,6 +4847,9 @@ export interface operations {
                 after?: string;
                 limit?: number;
                 wait?: number;
+                fromTime?: string;
+                toTime?: string;
+                q?: string;
                 accountId?: string;
                 latest?: number;
                 before?: string;

@@ -1,7 +1,7 @@
 // Describes events in words, for lists.
 import type { Event } from '@/api/types'
 import type { Tone } from '@/ui/Notice'
-import { words } from './format'
+import { summaryOf } from './summaries'
 
 /** Reports whether the platform sent the event. The service's own events have a dot in their name. */
 export const ofPlatform = (e: Pick<Event, 'event' | 'accountId'>): boolean =>
@@ -25,45 +25,36 @@ export function eventTone(kind: string): Tone {
   return 'neutral'
 }
 
-type Bag = Record<string, unknown>
-const bag = (v: unknown): Bag => (v !== null && typeof v === 'object' && !Array.isArray(v) ? (v as Bag) : {})
-const text = (v: unknown): string => (typeof v === 'string' ? v : '')
-const money = (v: unknown): string => (typeof v === 'number' ? `$${(v / 100).toFixed(2)}` : '')
-
 /** Summarises an event in one line of plain text, which is never rendered as markup. */
 export function eventText(e: Pick<Event, 'event' | 'data'>): string {
-  const d = bag(e.data)
-  const who = text(bag(d['user']).name) || text(bag(d['user']).displayName) || text(bag(d['fromUser']).name)
-  const join = (...parts: string[]) => parts.filter(Boolean).join(' · ')
-  const said =
-    text(bag(d['message']).text) ||
-    text(d['text']) ||
-    text(bag(d['comment']).text) ||
-    text(bag(d['post']).text) ||
-    text(d['message'])
-  switch (e.event) {
-    case 'tips':
-      return join('tip', money(d['amountCents']), said && `“${said}”`)
-    case 'subscribed':
-      return join('new subscriber', who, money(d['priceCents']))
-    case 'resubscribed':
-      return join('subscribed again', who, money(d['priceCents']))
-    case 'subscriptionExpired':
-      return join('subscription ended', who)
-    case 'messagePurchased':
-    case 'postPurchased':
-      return join('bought', who, money(d['priceCents']))
-    case 'account.reconnect_required':
-      return text(d['reason']) ? words(text(d['reason'])).toLowerCase() : 'reconnect required'
-  }
-  if (said) return `“${said}”`
-  const cents = d['amountCents'] ?? d['priceCents'] ?? bag(d['transaction'])['amountCents']
-  if (typeof cents === 'number') return join(who, money(cents))
-  const state = text(d['state']) || text(d['status']) || text(d['to'])
-  if (state) return join(words(state).toLowerCase(), text(d['reason']) ? words(text(d['reason'])).toLowerCase() : '')
-  if (text(d['reason'])) return words(text(d['reason'])).toLowerCase()
-  if (text(d['label'])) return text(d['label'])
-  return who
+  return summaryOf(e.event, e.data)
+}
+
+const attemptOf = (e: Pick<Event, 'event' | 'data'>): string | null => {
+  if (e.event !== 'connect.attempt_updated' || !e.data || typeof e.data !== 'object') return null
+  const d = e.data as Record<string, unknown>
+  return d['state'] === 'awaiting_mobile_session' && typeof d['attempt_id'] === 'string' ? d['attempt_id'] : null
+}
+
+/**
+ * Folds the renewals of QR codes: of the updates of an attempt that waits for the phone, only the newest is kept. `folded` has
+ * how many others each of these stands for.
+ */
+export function foldRenewals(rows: readonly Event[]): { rows: readonly Event[]; folded: ReadonlyMap<string, number> } {
+  const newest = new Map<string, string>()
+  const folded = new Map<string, number>()
+  const kept = rows.filter((e) => {
+    const attempt = attemptOf(e)
+    if (attempt === null) return true
+    const first = newest.get(attempt)
+    if (first === undefined) {
+      newest.set(attempt, e.id)
+      return true
+    }
+    folded.set(first, (folded.get(first) ?? 0) + 1)
+    return false
+  })
+  return folded.size > 0 ? { rows: kept, folded } : { rows, folded }
 }
 
 /** Reports whether a kind passes a filter in the API's form: "message*, tips, !messageRead". An empty filter passes all. */

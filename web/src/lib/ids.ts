@@ -15,6 +15,7 @@ const places: [RegExp, string, (id: string) => string][] = [
   [new RegExp(`\\breq_${body}\\b`), 'API request', (id) => `/logs/${id}`],
   [new RegExp(`\\bwhd_${body}\\b`), 'Webhook delivery', (id) => `/webhooks/deliveries/${id}`],
   [new RegExp(`\\bwhe_${body}\\b`), 'Webhook endpoint', (id) => `/webhooks/endpoints/${id}`],
+  [new RegExp(`\\bjob_${body}\\b`), 'Job', (id) => `/jobs/${id}`],
   [new RegExp(`\\bkey_${body}\\b`), 'API key', (id) => `/keys?key=${id}`],
   [new RegExp(`\\baud_${body}\\b`), 'Audit entry', (id) => `/audit?entry=${id}`],
   [new RegExp(`\\borg_${body}\\b`), 'Organisation', () => `/settings`],

@@ -7,6 +7,7 @@ import {
   KeyRound,
   LayoutDashboard,
   Link2,
+  ListChecks,
   Radio,
   ScrollText,
   Settings,
@@ -53,6 +54,7 @@ export const nav: { label: string | null; items: NavItem[] }[] = [
     label: 'Build',
     items: [
       { to: '/explorer', label: 'API explorer', icon: SquareTerminal, words: 'methods sdk try run', key: 'x' },
+      { to: '/jobs', label: 'Jobs', icon: ListChecks, words: 'export bulk download progress ndjson', key: 'j' },
       { to: '/keys', label: 'API keys', icon: KeyRound, words: 'secret scopes token', key: 'k' },
       {
         to: '/sandbox',

@@ -76,6 +76,12 @@ class EventsGroup(Group):
             after: Pull: nextCursor of the previous page. Default: start with the oldest event.
             limit: Pull: the maximum number of events.
             wait: Pull: seconds to wait for an event if there is none.
+            from_time: Pull: only events that were stored at this time or later. Default, with toTime or q: 30 days
+                before toTime.
+            to_time: Pull: only events that were stored at this time or earlier, at most 30 days after fromTime.
+                Default: now.
+            q: Pull: only events that contain this text, ignoring case. A page looks at up to 10,000 events; scanned
+                says at how many.
             account_id: Only events of this account.
             latest: Pull: the newest N events, newest first, instead of a page after the cursor.
             before: With latest: nextCursor of the previous page, to continue with older events.
@@ -119,5 +125,11 @@ class EventsGroup(Group):
             after: Pull: nextCursor of the previous page. Default: start with the oldest event.
             limit: Pull: the maximum number of events.
             wait: Pull: seconds to wait for an event if there is none.
+            from_time: Pull: only events that were stored at this time or later. Default, with toTime or q: 30 days
+                before toTime.
+            to_time: Pull: only events that were stored at this time or earlier, at most 30 days after fromTime.
+                Default: now.
+            q: Pull: only events that contain this text, ignoring case. A page looks at up to 10,000 events; scanned
+                says at how many.
         """
         return self._get(f"/v1/accounts/{path_segment(account_id)}/events", params, options=options)

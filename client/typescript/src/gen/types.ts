@@ -974,6 +974,10 @@ export interface EventPage {
   gap: boolean;
   /** Send it as after to continue. */
   nextCursor: string;
+  /**
+   * With fromTime, toTime or q: how many events of the period this page has looked at. The period is over when it is 0.
+   */
+  scanned?: number;
 }
 
 /** A token with which a browser follows an account's events. */
@@ -1312,6 +1316,8 @@ export interface Job {
   id: string;
   /** What the job does. */
   kind: "export" | "bulk" | "org_export" | (string & {});
+  /** The method of an export or bulk job; null for other kinds. */
+  method: string | null;
   /** How much is done. */
   progress: JobProgress;
   /** Null until it is over, and after the result has expired. */
@@ -2256,6 +2262,11 @@ export interface OrgEventPage {
    * page can have fewer events than requested without being the last.
    */
   nextCursor: string | null;
+  /**
+   * With fromTime, toTime or q: how many events of the period this page has looked at. Without latest, the period is
+   * over when it is 0.
+   */
+  scanned?: number;
 }
 
 /** Proof that everything of an organisation was destroyed. */
@@ -3529,16 +3540,6 @@ export interface UploadsGetPartUrlResult {
   expiresAt: string;
 }
 
-/** How many webhooks have the same URL. */
-export interface UrlCount {
-  /** How many of them are failing, disabled or lagging. */
-  attention: number;
-  /** The URL. */
-  url: string;
-  /** How many webhooks have it. */
-  webhooks: number;
-}
-
 /** The limits and their usage. */
 export interface Usage {
   /** What is left of every limit. */
@@ -3946,7 +3947,7 @@ export interface WebhookPage {
   /**
    * With urls: the URLs that most webhooks have, at most 100. Of the filter, only q applies to it, and only to the URL.
    */
-  urls?: UrlCount[];
+  urls?: WebhookURLCount[];
   /** In the order in which their accounts were first connected. */
   webhooks: ListedWebhook[];
 }
@@ -3961,6 +3962,16 @@ export interface WebhookTest {
   responseSnippet: string;
   /** 0 if there was no response. */
   status: number;
+}
+
+/** How many webhooks have the same URL. */
+export interface WebhookURLCount {
+  /** How many of them are failing, disabled or lagging. */
+  attention: number;
+  /** The URL. */
+  url: string;
+  /** How many webhooks have it. */
+  webhooks: number;
 }
 
 /** The message that new fans receive. */

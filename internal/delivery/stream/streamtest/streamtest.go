@@ -210,18 +210,20 @@ func (m *Memory) FindOne(_ context.Context, org id.Org, wanted id.Event) (event.
 	return event.Stored{}, problem.EventNotFound.New("The organisation has no event with this id.")
 }
 
-func (m *Memory) Newest(_ context.Context, n event.Newest) (list []event.Stored, next event.Position, err error) {
+func (m *Memory) Newest(_ context.Context, n event.Newest) (p event.NewestPage, err error) {
 	m.Lock()
 	defer m.Unlock()
 	for _, e := range slices.Backward(m.Events) {
 		before := n.Before.Tx == 0 || e.Tx < n.Before.Tx || e.Tx == n.Before.Tx && e.ID < n.Before.ID
-		if e.Org != n.Org || !before || e.At.Before(n.Since) || n.Sources != nil && !slices.Contains(n.Sources, e.Source) || n.Kinds != nil && !slices.Contains(n.Kinds, e.Kind) {
+		if e.Org != n.Org || !before || e.At.Before(n.Since) || !n.Until.IsZero() && e.At.After(n.Until) || !n.Text.In(e.Body) || n.Sources != nil && !slices.Contains(n.Sources, e.Source) || n.Kinds != nil && !slices.Contains(n.Kinds, e.Kind) {
 			continue
 		}
-		if len(list) == n.Limit {
-			return list, list[n.Limit-1].Position(), nil
+		if len(p.Events) == n.Limit {
+			p.Next = p.Events[n.Limit-1].Position()
+			return p, nil
 		}
-		list = append(list, e)
+		p.Events = append(p.Events, e)
+		p.Scanned++
 	}
-	return list, event.Position{}, nil
+	return p, nil
 }

@@ -33,7 +33,7 @@ type accounts interface {
 type finder interface {
 	Find(ctx context.Context, org id.Org, source string, event id.Event) (event.Stored, error)
 	FindOne(ctx context.Context, org id.Org, event id.Event) (event.Stored, error)
-	Newest(ctx context.Context, n event.Newest) (list []event.Stored, next event.Position, err error)
+	Newest(ctx context.Context, n event.Newest) (event.NewestPage, error)
 	Cursor(p event.Position, ofOrg bool) string
 	Position(ctx context.Context, cursor string, ofOrg bool) (p event.Position, known bool, err error)
 }
@@ -69,12 +69,15 @@ type events struct {
 
 // Query is the input that both streams share.
 type Query struct {
-	Events      []string `query:"events,explode" maxItems:"64" doc:"Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or separate names with commas."`
-	LastEventID string   `query:"last_event_id" maxLength:"64" doc:"Stream: continue after this event. The header Last-Event-ID takes precedence. 0 starts with the oldest event."`
-	LastHeader  string   `header:"Last-Event-ID" maxLength:"64" doc:"Stream: continue after this event."`
-	After       string   `query:"after" maxLength:"64" doc:"Pull: nextCursor of the previous page. Default: start with the oldest event."`
-	Limit       int      `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"Pull: the maximum number of events."`
-	Wait        int      `query:"wait" minimum:"0" maximum:"25" doc:"Pull: seconds to wait for an event if there is none."`
+	Events      []string  `query:"events,explode" maxItems:"64" doc:"Only these events: names, patterns such as message* and account.*, and !name to exclude. Repeat the parameter, or separate names with commas."`
+	LastEventID string    `query:"last_event_id" maxLength:"64" doc:"Stream: continue after this event. The header Last-Event-ID takes precedence. 0 starts with the oldest event."`
+	LastHeader  string    `header:"Last-Event-ID" maxLength:"64" doc:"Stream: continue after this event."`
+	After       string    `query:"after" maxLength:"64" doc:"Pull: nextCursor of the previous page. Default: start with the oldest event."`
+	Limit       int       `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"Pull: the maximum number of events."`
+	Wait        int       `query:"wait" minimum:"0" maximum:"25" doc:"Pull: seconds to wait for an event if there is none."`
+	FromTime    time.Time `query:"fromTime" doc:"Pull: only events that were stored at this time or later. Default, with toTime or q: 30 days before toTime."`
+	ToTime      time.Time `query:"toTime" doc:"Pull: only events that were stored at this time or earlier, at most 30 days after fromTime. Default: now."`
+	Text        string    `query:"q" maxLength:"200" doc:"Pull: only events that contain this text, ignoring case. A page looks at up to 10,000 events; scanned says at how many."`
 }
 
 type accountInput struct {
@@ -95,6 +98,7 @@ type pullBody struct {
 	Events     []envelope `json:"events" doc:"Oldest first."`
 	NextCursor string     `json:"nextCursor" doc:"Send it as after to continue."`
 	Gap        bool       `json:"gap" doc:"Whether events after the cursor have expired and can no longer be read."`
+	Scanned    *int       `json:"scanned,omitempty" doc:"With fromTime, toTime or q: how many events of the period this page has looked at. The period is over when it is 0."`
 }
 
 type orgPullBody struct {
@@ -102,6 +106,7 @@ type orgPullBody struct {
 	Events     []envelope `json:"events" doc:"Oldest first; with latest, newest first."`
 	NextCursor *string    `json:"nextCursor" doc:"Send it as after to continue. With latest: send it as before; null if there are no older events. With a filter, a page can have fewer events than requested without being the last."`
 	Gap        bool       `json:"gap" doc:"Whether events after the cursor have expired and can no longer be read."`
+	Scanned    *int       `json:"scanned,omitempty" doc:"With fromTime, toTime or q: how many events of the period this page has looked at. Without latest, the period is over when it is 0."`
 }
 
 type eventBody struct {
@@ -141,7 +146,8 @@ const (
 const streamText = "Server-sent events. The first event is `ready`, followed by events with `id`, `event` (the kind) and `data` (the envelope), and a `heartbeat` every " +
 	"15 seconds. Without a last event id the stream starts now; with one, all events after it are sent first, in order. If some of them have expired, `ready` has " +
 	"`gap: true` and the stream starts with the oldest. A final event `problem` says why a stream ends. Reconnect with the last id that you have seen.\n\n" +
-	"With `Accept: application/json` the same events come page by page: send `nextCursor` as `after`, and `wait` to hold the response until there is an event."
+	"With `Accept: application/json` the same events come page by page: send `nextCursor` as `after`, and `wait` to hold the response until there is an event. " +
+	"`fromTime`, `toTime` and `q` search the stored events of up to 30 days."
 
 // Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
@@ -253,6 +259,10 @@ func (e *events) serve(w http.ResponseWriter, r *http.Request, want stream.Want,
 	w.Header().Add("Vary", "Accept")
 	if wantsPage(r.Header) {
 		return e.pull(w, r, want, in)
+	}
+	if in.searches() {
+		return problem.InvalidRequest.New("Streams cannot be searched.").
+			At("query/"+in.firstOfSearch(), "format", "must be sent with Accept: application/json")
 	}
 	pointer := "query/last_event_id"
 	if want.After = in.LastEventID; in.LastHeader != "" {

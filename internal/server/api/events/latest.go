@@ -18,6 +18,16 @@ import (
 // latest writes a page of the newest events, newest first.
 func (e *events) latest(w http.ResponseWriter, r *http.Request, want stream.Want, in *orgInput) error {
 	n := event.Newest{Org: want.Org, Since: org.ReadableSince(e.Now(), want.Days), Limit: in.Latest}
+	if in.searches() {
+		s, err := e.period(&in.Query)
+		if err != nil {
+			return err
+		}
+		if s.From.After(n.Since) {
+			n.Since = s.From
+		}
+		n.Until, n.Text = s.To, s.Text
+	}
 	if in.Before != "" {
 		at, known, err := e.Store.Position(r.Context(), in.Before, true)
 		if errors.Is(err, event.ErrCursor) {
@@ -36,17 +46,17 @@ func (e *events) latest(w http.ResponseWriter, r *http.Request, want stream.Want
 	if !want.Filter.Everything() {
 		n.Kinds = e.kinds(r.Context(), want.Filter)
 	}
-	list, next, err := e.Store.Newest(r.Context(), n)
+	page, err := e.Store.Newest(r.Context(), n)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	cursor := ""
-	if next.Tx != 0 {
-		cursor = e.Store.Cursor(next, true)
+	if page.Next.Tx != 0 {
+		cursor = e.Store.Cursor(page.Next, true)
 	}
-	if _, err = w.Write(appendLatest(nil, list, cursor)); err == nil {
-		e.Meter.Streamed(want.Org, int64(len(list)))
+	if _, err = w.Write(appendLatest(nil, page.Events, cursor, scannedIf(in.searches(), page.Scanned))); err == nil {
+		e.Meter.Streamed(want.Org, int64(len(page.Events)))
 	}
 	return err
 }
@@ -63,7 +73,7 @@ func (e *events) kinds(ctx context.Context, f event.Filter) []string {
 }
 
 // appendLatest appends a page. The events are already encoded.
-func appendLatest(to []byte, list []event.Stored, next string) []byte {
+func appendLatest(to []byte, list []event.Stored, next, scanned string) []byte {
 	bodies := make([][]byte, len(list))
 	for i := range list {
 		bodies[i] = list[i].Body
@@ -72,11 +82,13 @@ func appendLatest(to []byte, list []event.Stored, next string) []byte {
 	to = append(to, bytes.Join(bodies, []byte(","))...)
 	to = append(to, `],"nextCursor":`...)
 	if next == "" {
-		return append(to, "null,\"gap\":false}\n"...)
+		to = append(to, "null"...)
+	} else {
+		to = append(to, '"')
+		to = append(to, next...) // It has only letters, digits, a dash, a dot and an underscore.
+		to = append(to, '"')
 	}
-	to = append(to, '"')
-	to = append(to, next...) // It has only letters, digits, a dash, a dot and an underscore.
-	return append(to, "\",\"gap\":false}\n"...)
+	return append(append(append(to, ",\"gap\":false"...), scanned...), "}\n"...)
 }
 
 type findInput struct {

@@ -14,11 +14,22 @@ func (e *events) pull(w http.ResponseWriter, r *http.Request, want stream.Want, 
 		return err
 	}
 	want.After = in.After
-	page, err := e.Streams.Pull(r.Context(), want, in.Limit)
+	var (
+		page stream.Page
+		err  error
+	)
+	if in.searches() {
+		var s stream.Search
+		if s, err = e.period(in); err == nil {
+			page, err = e.Streams.Search(r.Context(), want, s, in.Limit)
+		}
+	} else {
+		page, err = e.Streams.Pull(r.Context(), want, in.Limit)
+	}
 	if err != nil {
 		return err
 	}
-	if len(page.Events) == 0 && in.Wait > 0 {
+	if len(page.Events) == 0 && in.Wait > 0 && !in.searches() {
 		if page, err = e.wait(w, r, want, page, in); err != nil {
 			return err
 		}
@@ -27,7 +38,7 @@ func (e *events) pull(w http.ResponseWriter, r *http.Request, want stream.Want, 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if _, err = w.Write(appendPage(nil, page)); err == nil {
+	if _, err = w.Write(appendPage(nil, page, scannedIf(in.searches(), page.Scanned))); err == nil {
 		e.Meter.Streamed(want.Org, int64(len(page.Events)))
 	}
 	return err
@@ -51,7 +62,7 @@ func (e *events) wait(w http.ResponseWriter, r *http.Request, want stream.Want, 
 }
 
 // appendPage appends a page. The events are already encoded.
-func appendPage(to []byte, page stream.Page) []byte {
+func appendPage(to []byte, page stream.Page, scanned string) []byte {
 	to = append(to, `{"events":[`...)
 	for i, one := range page.Events {
 		if i > 0 {
@@ -63,5 +74,5 @@ func appendPage(to []byte, page stream.Page) []byte {
 	to = append(to, page.Next...) // It has only digits, dots and ids.
 	to = append(to, `","gap":`...)
 	gap, _ := json.Marshal(page.Gap)
-	return append(append(to, gap...), '}', '\n')
+	return append(append(append(to, gap...), scanned...), '}', '\n')
 }

@@ -34,7 +34,7 @@ type webhooksBody struct {
 }
 
 type urlCount struct {
-	_         struct{} `doc:"How many webhooks have the same URL."`
+	_         struct{} `schema:"WebhookURLCount" doc:"How many webhooks have the same URL."`
 	URL       string   `json:"url" doc:"The URL."`
 	Webhooks  int      `json:"webhooks" doc:"How many webhooks have it."`
 	Attention int      `json:"attention" doc:"How many of them are failing, disabled or lagging."`

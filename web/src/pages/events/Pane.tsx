@@ -6,7 +6,7 @@ import { api, call, isProblem } from '@/api/client'
 import { useAccountNames, useAccountPlaces } from '@/api/names'
 import type { Delivery, Event } from '@/api/types'
 import { eventTone } from '@/lib/events'
-import { millis, words } from '@/lib/format'
+import { millis } from '@/lib/format'
 import { cli, curl } from '@/lib/snippets'
 import { useWhyNot } from '@/shell/session'
 import {
@@ -25,7 +25,9 @@ import {
   Time,
   toast,
 } from '@/ui'
-import { useHooked } from './useDeliveries'
+import { failureTitle } from '../webhooks/failures'
+import { pathOf, type Target } from '../webhooks/target'
+import { endpointsFor, useHooked } from './useDeliveries'
 
 /** All attempts to deliver an event, newest first. */
 export function useEventDeliveries(id: string, enabled = true) {
@@ -43,6 +45,9 @@ export function useEventDeliveries(id: string, enabled = true) {
   })
 }
 
+// Times are stored more precisely than they are shown.
+const justAfter = (ts: string): string => new Date(Date.parse(ts) + 1).toISOString()
+
 /** Sends an event to its webhook again. `why` is the reason if that is not possible. */
 export function useReplay(e: Event | null) {
   const client = useQueryClient()
@@ -51,28 +56,42 @@ export function useReplay(e: Event | null) {
   const why = !e
     ? 'Choose an event first'
     : (role ??
-      (!e.accountId
-        ? 'Organisation events have no webhook'
-        : e.meta.class === 'ephemeral'
-          ? 'Ephemeral events are not stored'
-          : hooked && !hooked.has(e.accountId)
-            ? 'The account has no webhook'
-            : null))
+      (e.meta.class === 'ephemeral'
+        ? 'Ephemeral events are not stored'
+        : hooked && !hooked.has(e.accountId)
+          ? e.accountId
+            ? 'No webhook receives the events of this account'
+            : 'No endpoint receives the events of the organisation'
+          : null))
   const run = useMutation({
     mutationFn: async (event: Event) => {
-      const account = event.accountId ?? ''
+      const account = event.accountId
       const { deliveries } = await call<{ deliveries: Delivery[] | null }>('GET', '/v1/deliveries', {
         query: { event: event.id, limit: 1 },
       })
       const last = deliveries?.[0]
       // Redeliver the last delivery if there is one; otherwise replay this one event.
-      if (last)
-        return api.post('/v1/accounts/{id}/webhook/deliveries/{deliveryId}/redeliver', {
-          path: { id: account, deliveryId: last.id },
+      if (last) {
+        const of: Target = last.endpointId
+          ? { kind: 'endpoint', id: last.endpointId }
+          : { kind: 'account', id: last.accountId }
+        return call('POST', `${pathOf(of)}/deliveries/${last.id}/redeliver`)
+      }
+      const endpoint =
+        account && hooked?.accounts.has(account) ? null : endpointsFor(hooked?.endpoints ?? [], account)[0]
+      if (endpoint)
+        return api.post('/v1/webhook-endpoints/{id}/replay', {
+          path: { id: endpoint.id },
+          body: {
+            fromTime: event.ts,
+            toTime: justAfter(event.ts),
+            events: [event.event],
+            ...(account ? { accountIds: [account] } : {}),
+          },
         })
       return api.post('/v1/accounts/{id}/webhook/replay', {
-        path: { id: account },
-        body: { fromId: event.id, toTime: event.ts, events: [event.event] },
+        path: { id: account ?? '' },
+        body: { fromId: event.id, toTime: justAfter(event.ts), events: [event.event] },
       })
     },
     onSuccess: (_, event) => {
@@ -92,8 +111,8 @@ export function Pane({ event: e, head = true }: { event: Event; head?: boolean }
   const place = useAccountPlaces()(e.accountId)
   const hooked = useHooked()
   const replay = useReplay(e)
-  const isHooked = Boolean(e.accountId && hooked?.has(e.accountId))
-  const deliveries = useEventDeliveries(e.id, Boolean(e.accountId) && e.meta.class === 'durable')
+  const isHooked = Boolean(hooked?.has(e.accountId))
+  const deliveries = useEventDeliveries(e.id, e.meta.class === 'durable')
   const [format, setFormat] = useState<'tree' | 'curl'>('tree')
   const get = { method: 'GET', path: `/v1/events/${e.id}` }
   const last = deliveries.data?.[0]
@@ -157,6 +176,9 @@ export function Pane({ event: e, head = true }: { event: Event; head?: boolean }
         <CopyButton size="sm" text={cli(get)}>
           Copy as CLI
         </CopyButton>
+        <CopyButton size="sm" text={() => JSON.stringify(e, null, 2) + '\n'}>
+          Copy as fixture
+        </CopyButton>
       </div>
       <div>
         <h3 className="mb-1 font-medium">Open in the CLI</h3>
@@ -166,15 +188,15 @@ export function Pane({ event: e, head = true }: { event: Event; head?: boolean }
           wrap
         />
       </div>
-      {e.accountId && e.meta.class === 'durable' ? (
+      {e.meta.class === 'durable' ? (
         <div>
           <h3 className="mb-1 font-medium">Deliveries</h3>
           <Query query={deliveries} what="the deliveries" skeleton={<Skeleton className="h-10 w-full" />}>
             {(list) =>
               list.length === 0 ? (
-                <p className="text-mute">{isHooked ? 'None yet.' : 'None. The account has no webhook.'}</p>
+                <p className="text-mute">{isHooked ? 'None yet.' : 'None. No webhook receives this event.'}</p>
               ) : (
-                <Deliveries list={list} account={e.accountId!} />
+                <Deliveries list={list} />
               )
             }
           </Query>
@@ -200,7 +222,7 @@ export function ReplayButton({ replay, size = 'md' }: { replay: ReturnType<typeo
 }
 
 export function DeliveryWord({ d }: { d: Delivery }) {
-  const text = d.status ? `${d.status} · ${millis(d.durationMs)}` : words(d.error ?? 'no response')
+  const text = d.status ? `${d.status} · ${millis(d.durationMs)}` : failureTitle(d.error)
   return (
     <span className="inline-flex flex-wrap items-center gap-2">
       <State state={d.state} />
@@ -225,17 +247,18 @@ function Signature({ e }: { e: Event }) {
   )
 }
 
-function Deliveries({ list, account }: { list: Delivery[]; account: string }) {
+function Deliveries({ list }: { list: Delivery[] }) {
   return (
     <ul className="divide-y rounded-lg border">
       {list.map((d) => (
         <li key={d.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-3 py-1.5">
-          <Link to="/webhooks/deliveries/$id" params={{ id: d.id }} search={{ account } as never} className="link">
+          <Link to="/webhooks/deliveries/$id" params={{ id: d.id }} className="link">
             <Time at={d.at} as="clock" className="font-mono text-xs" />
           </Link>
-          {d.status ? <Status status={d.status} /> : <Badge tone="bad">{words(d.error ?? 'none')}</Badge>}
+          {d.status ? <Status status={d.status} /> : <Badge tone="bad">{failureTitle(d.error)}</Badge>}
           <span className="font-mono text-xs text-mute">{millis(d.durationMs)}</span>
           <span className="ml-auto text-xs text-mute">
+            {d.endpointId ? 'endpoint · ' : ''}
             {d.cause === 'live' || d.cause === 'retry' ? `attempt ${d.attempt}` : d.cause}
           </span>
         </li>

@@ -15,9 +15,10 @@ import type { Delivery, Event, Platform } from '@/api/types'
 import { useUTC } from '@/lib/clock'
 import { cx } from '@/lib/cx'
 import { eventText, eventTone } from '@/lib/events'
-import { clock, exact, millis, words } from '@/lib/format'
+import { clock, exact, millis, tick } from '@/lib/format'
 import { named, siteName } from '@/lib/platforms'
 import { Badge, PlatformMark } from '@/ui'
+import { failureTitle } from '../webhooks/failures'
 
 export interface TapeHandle {
   /** The rows currently on the screen. */
@@ -32,13 +33,17 @@ export interface TapeProps {
   name: (id: string | null) => string
   place: (id: string | null) => Place | null
   delivery: ((e: Event) => Delivery | null | 'none' | 'unknown') | null
+  /** How many other events a row stands for. */
+  folded: ReadonlyMap<string, number>
+  /** Shows the day next to the time, for rows of more than a day. */
+  withDay?: boolean
   handle?: Ref<TapeHandle>
 }
 
 const over = 8
 
 /** The rows of the tail. Only those on the screen are rendered, and they keep their place while others arrive above. */
-export function Tape({ rows, selected, onSelect, onSpace, name, place, delivery, handle }: TapeProps) {
+export function Tape({ rows, selected, onSelect, onSpace, name, place, delivery, folded, withDay, handle }: TapeProps) {
   const platforms = usePlatforms()
   const box = useRef<HTMLDivElement>(null)
   const [top, setTop] = useState(0)
@@ -127,6 +132,8 @@ export function Tape({ rows, selected, onSelect, onSpace, name, place, delivery,
             platforms={platforms.list}
             delivery={delivery ? delivery(e) : null}
             withDelivery={delivery !== null}
+            folded={folded.get(e.id) ?? 0}
+            withDay={withDay === true}
             onSelect={pick}
           />
         ))}
@@ -145,6 +152,8 @@ interface LineProps {
   platforms: readonly Platform[]
   delivery: Delivery | null | 'none' | 'unknown'
   withDelivery: boolean
+  folded: number
+  withDay: boolean
   onSelect: (e: Event) => void
 }
 
@@ -159,13 +168,16 @@ const Line = memo(function Line({
   platforms,
   delivery,
   withDelivery,
+  folded,
+  withDay,
   onSelect,
 }: LineProps) {
   const utc = useUTC()
+  const said = eventText(e) + (folded > 0 ? ` · QR code renewed ${folded}×` : '')
   const at = new Date(e.ts)
   const when = (
     <span className="font-mono text-xs whitespace-nowrap text-mute" title={exact(at, utc)}>
-      {clock(at, utc, true)}
+      {withDay ? `${tick(at, utc, Infinity)} ${clock(at, utc).slice(0, 5)}` : clock(at, utc, true)}
     </span>
   )
   const kind = (
@@ -204,7 +216,7 @@ const Line = memo(function Line({
           </div>
           <div className="flex min-w-0 items-center gap-1.5 text-xs" title={where}>
             {whose}
-            <span className="min-w-0 flex-1 truncate text-mute">{eventText(e)}</span>
+            <span className="min-w-0 flex-1 truncate text-mute">{said}</span>
           </div>
         </div>
       ) : (
@@ -221,7 +233,7 @@ const Line = memo(function Line({
           <span className="flex min-w-0 items-center gap-1.5" title={where}>
             {whose}
           </span>
-          <span className="truncate text-soft">{eventText(e)}</span>
+          <span className="truncate text-soft">{said}</span>
           {withDelivery ? (
             <span className="text-right">
               <Sent d={delivery} />
@@ -244,7 +256,7 @@ function Sent({ d }: { d: Delivery | null | 'none' | 'unknown' }) {
     )
   return (
     <span className="font-mono text-xs whitespace-nowrap text-bad-text">
-      {d.status || words(d.error ?? 'none').toLowerCase()} · try {d.attempt}
+      {d.status || failureTitle(d.error).toLowerCase()} · try {d.attempt}
     </span>
   )
 }

@@ -1,13 +1,16 @@
-import { memo, useCallback, useEffect, useRef, useState } from 'react'
+import { memo, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
-import { Pause, Play } from 'lucide-react'
+import { Pause, Play, Radio } from 'lucide-react'
 import { api, call } from '@/api/client'
 import { useKinds } from '@/api/hooks'
 import { useAccountNames, useAccountPlaces } from '@/api/names'
 import { orgStream } from '@/api/stream'
 import type { Account, Event } from '@/api/types'
-import { useFilters } from '@/lib/filters'
+import { useUTC } from '@/lib/clock'
+import { foldRenewals } from '@/lib/events'
+import { useFilters, useTyped } from '@/lib/filters'
 import { number } from '@/lib/format'
+import { fromField, toField } from '@/lib/range'
 import { commonKinds, kindsOf } from '@/lib/platforms'
 import { useDialogs } from '@/shell/dialogs'
 import { useSession, useWhyNot } from '@/shell/session'
@@ -23,16 +26,21 @@ import {
   Code,
   Empty,
   Failed,
+  Input,
   NoMatch,
   PageHead,
+  SavedViews,
+  SearchInput,
   Select,
   Sheet,
   SkeletonRows,
   toast,
 } from '@/ui'
 import { Pane, useReplay } from './Pane'
+import { periodOf, ranges } from './period'
 import { Tape, type TapeHandle } from './Tape'
 import { useDeliveries, useHooked } from './useDeliveries'
+import { useSearch } from './useSearch'
 import { useTail } from './useTail'
 
 function useWide(): boolean {
@@ -48,9 +56,15 @@ function useWide(): boolean {
 
 /** The live tail of all events. */
 export default function Events() {
-  const f = useFilters({ account: '', kind: '', delivery: '' })
-  const { account, kind, delivery } = f.values
+  const f = useFilters({ account: '', kind: '', delivery: '', q: '', range: '', from: '', to: '', qr: '' })
+  const { account, kind, delivery, q, range, from, to, qr } = f.values
+  // The period of a search stays the same until the filter changes.
+  const period = useMemo(() => periodOf({ range, from, to, q }, Date.now()), [range, from, to, q])
   const live = useTail(account, kind)
+  const found = useSearch({ account, kinds: kind, q, from: period?.from ?? '', to: period?.to ?? '' }, period !== null)
+  const source = period ? found : live.stored
+  const all = period ? (found.rows ?? []) : live.rows
+  const fold = useMemo(() => (qr === 'all' ? { rows: all, folded: new Map() } : foldRenewals(all)), [all, qr])
   const name = useAccountNames()
   const place = useAccountPlaces()
   const hooked = useHooked()
@@ -60,23 +74,23 @@ export default function Events() {
   const [sheet, setSheet] = useState(false)
 
   // The delivery filter needs the deliveries of all rows, not only of those on the screen.
-  const rowsRef = useRef(live.rows)
-  rowsRef.current = live.rows
+  const rowsRef = useRef(fold.rows)
+  rowsRef.current = fold.rows
   const want = useCallback(() => (delivery ? rowsRef.current : (tape.current?.visible() ?? [])), [delivery])
   const known = useDeliveries(want, hooked)
   const deliveryOf = useCallback(
     (e: Event) =>
-      !e.accountId || !hooked?.has(e.accountId) || e.meta.class === 'ephemeral'
+      !hooked?.has(e.accountId) || e.meta.class === 'ephemeral'
         ? ('none' as const)
         : (known.get(e.id) ?? ('unknown' as const)),
     [hooked, known],
   )
   const rows = delivery
-    ? live.rows.filter((e) => {
+    ? fold.rows.filter((e) => {
         const d = deliveryOf(e)
         return delivery === 'none' ? d === 'none' : typeof d === 'object' && d.state === delivery
       })
-    : live.rows
+    : fold.rows
 
   const replay = useReplay(selected)
   const step = (by: number) => {
@@ -101,17 +115,36 @@ export default function Events() {
     <>
       <PageHead
         title="Live events"
-        hint="Everything the platform sent for your accounts, as it happens"
+        hint={period ? 'Stored events, newest first' : 'Everything the platform sent for your accounts, as it happens'}
         actions={
           <>
-            <StreamBadge paused={live.paused} held={live.held} />
-            <Button
-              icon={live.paused ? <Play className="size-4" aria-hidden /> : <Pause className="size-4" aria-hidden />}
-              onClick={live.toggle}
-              aria-keyshortcuts="Space"
-            >
-              {live.paused ? (live.held > 0 ? `Show ${number(live.held)} held` : 'Resume') : 'Pause'}
-            </Button>
+            <SavedViews
+              page="events"
+              current={Object.fromEntries(Object.entries(f.values).filter(([, v]) => v !== ''))}
+              onOpen={(filters) => f.set({ ...cleared, ...filters })}
+            />
+            {period ? (
+              <Button
+                variant="primary"
+                icon={<Radio className="size-4" aria-hidden />}
+                onClick={() => f.set({ q: '', range: '', from: '', to: '' })}
+              >
+                Back to live
+              </Button>
+            ) : (
+              <>
+                <StreamBadge paused={live.paused} held={live.held} />
+                <Button
+                  icon={
+                    live.paused ? <Play className="size-4" aria-hidden /> : <Pause className="size-4" aria-hidden />
+                  }
+                  onClick={live.toggle}
+                  aria-keyshortcuts="Space"
+                >
+                  {live.paused ? (live.held > 0 ? `Show ${number(live.held)} held` : 'Resume') : 'Pause'}
+                </Button>
+              </>
+            )}
           </>
         }
       />
@@ -125,14 +158,31 @@ export default function Events() {
             platform={place(account)?.platform ?? null}
             kind={kind}
             delivery={delivery}
+            q={q}
+            range={range}
+            from={from}
+            to={to}
             set={f.set}
           />
           {rows.length === 0 ? (
             <div className="min-h-0 flex-1 overflow-y-auto">
-              {live.stored.isError ? (
-                <Failed what="the events" error={live.stored.error} retry={() => void live.stored.refetch()} />
-              ) : live.stored.isPending ? (
+              {source.isError ? (
+                <Failed what="the events" error={source.error} retry={() => void source.refetch()} />
+              ) : source.isPending ? (
                 <SkeletonRows rows={10} />
+              ) : period && found.hasNextPage ? (
+                <Empty
+                  title="No match so far"
+                  action={
+                    <Button busy={found.isFetchingNextPage} onClick={() => void found.fetchNextPage()}>
+                      Search older events
+                    </Button>
+                  }
+                >
+                  None of the newest {number(found.scanned)} events of this period matches.
+                </Empty>
+              ) : period ? (
+                <NoMatch title="No events match" onClear={f.clear} />
               ) : f.active ? (
                 <NoMatch
                   title={delivery ? 'No events with this delivery' : 'No events of this kind'}
@@ -144,7 +194,7 @@ export default function Events() {
             </div>
           ) : (
             <>
-              {live.stored.isError ? (
+              {!period && live.stored.isError ? (
                 <div
                   role="alert"
                   className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-warn-soft px-3 py-1.5 text-xs text-warn-text"
@@ -160,14 +210,22 @@ export default function Events() {
                 rows={rows}
                 selected={selected?.id ?? null}
                 onSelect={select}
-                onSpace={live.toggle}
+                onSpace={period ? () => {} : live.toggle}
                 name={name}
                 place={place}
                 delivery={hooked ? deliveryOf : null}
+                folded={fold.folded}
+                withDay={period !== null}
               />
             </>
           )}
-          <Foot live={live} shown={rows.length} />
+          <Foot
+            live={live}
+            found={period ? found : null}
+            shown={rows.length}
+            folded={all.length - fold.rows.length}
+            onUnfold={() => f.set({ qr: 'all' })}
+          />
         </Card>
         {wide ? (
           <Card className="h-[max(420px,calc(100dvh-210px))] overflow-hidden [&>div]:relative [&>div]:overflow-y-auto">
@@ -183,12 +241,18 @@ export default function Events() {
   )
 }
 
+const cleared = { account: '', kind: '', delivery: '', q: '', range: '', from: '', to: '', qr: '' }
+
 // Rendered when a filter changes, not for every event.
 const Toolbar = memo(function Toolbar({
   account,
   platform,
   kind,
   delivery,
+  q,
+  range,
+  from,
+  to,
   set,
 }: {
   account: string
@@ -196,8 +260,14 @@ const Toolbar = memo(function Toolbar({
   platform: string | null
   kind: string
   delivery: string
-  set: (patch: { account?: string; kind?: string; delivery?: string }) => void
+  q: string
+  range: string
+  from: string
+  to: string
+  set: (patch: Partial<typeof cleared>) => void
 }) {
+  const utc = useUTC()
+  const [text, setText] = useTyped(q, (next) => set({ q: next.trim() }), 400)
   const all = useKinds()
   const kinds = kindsOf(all, platform)
   const common = commonKinds(kinds)
@@ -236,6 +306,34 @@ const Toolbar = memo(function Toolbar({
           <option value="none">Stream only</option>
         </Select>
       </div>
+      <div className="flex flex-wrap gap-2">
+        <SearchInput label="Text in events" value={text} onChange={setText} className="min-w-0 flex-1 basis-40" />
+        <Select aria-label="Time" value={range} onChange={(e) => set({ range: e.target.value, from: '', to: '' })}>
+          {ranges.map(([value, label]) => (
+            <option key={value} value={value}>
+              {label}
+            </option>
+          ))}
+        </Select>
+        {range === 'between' ? (
+          <Input
+            type="datetime-local"
+            aria-label={utc ? 'From (UTC)' : 'From'}
+            className="!w-auto"
+            value={from && toField(from, utc)}
+            onChange={(e) => set({ from: fromField(e.target.value, utc) })}
+          />
+        ) : null}
+        {range === 'between' || range === 'at' ? (
+          <Input
+            type="datetime-local"
+            aria-label={(range === 'at' ? 'Until' : 'To') + (utc ? ' (UTC)' : '')}
+            className="!w-auto"
+            value={to && toField(to, utc)}
+            onChange={(e) => set({ to: fromField(e.target.value, utc) })}
+          />
+        ) : null}
+      </div>
     </div>
   )
 })
@@ -253,19 +351,47 @@ const Detail = memo(function Detail({ event }: { event: Event }) {
   )
 })
 
-function Foot({ live, shown }: { live: ReturnType<typeof useTail>; shown: number }) {
-  const busy = live.oneOf > 1
+function Foot({
+  live,
+  found,
+  shown,
+  folded,
+  onUnfold,
+}: {
+  live: ReturnType<typeof useTail>
+  /** The search; null while the tail is live. */
+  found: ReturnType<typeof useSearch> | null
+  shown: number
+  folded: number
+  onUnfold: () => void
+}) {
+  const busy = !found && live.oneOf > 1
   return (
     <div className="flex shrink-0 flex-wrap items-center justify-between gap-x-3 gap-y-1 border-t px-3 py-1.5 text-xs text-mute">
       <span>
         {busy ? <strong className="font-medium text-warn-text">Showing 1 of {number(live.oneOf)} · </strong> : null}
-        {live.rate > 0 ? `${number(live.rate)}/s · ` : ''}
+        {!found && live.rate > 0 ? `${number(live.rate)}/s · ` : ''}
         {number(shown)} {shown === 1 ? 'event' : 'events'}
-        {live.cut ? ' (newest only)' : ''}
-        {live.skipped > 0 ? ` · ${number(live.skipped)} skipped; pause or filter to see all` : ''}
-        {orgStream().gap ? ' · some events are missing after an interruption' : ''}
+        {found ? ` of ${number(found.scanned)} searched` : ''}
+        {!found && live.cut ? ' (newest only)' : ''}
+        {!found && live.skipped > 0 ? ` · ${number(live.skipped)} skipped; pause or filter to see all` : ''}
+        {!found && orgStream().gap ? ' · some events are missing after an interruption' : ''}
+        {folded > 0 ? (
+          <>
+            {` · ${number(folded)} ${folded === 1 ? 'renewal' : 'renewals'} of QR codes folded `}
+            <button type="button" className="link" onClick={onUnfold}>
+              Show
+            </button>
+          </>
+        ) : null}
       </span>
-      {live.hasOlder ? (
+      {found ? (
+        found.hasNextPage ? (
+          <Button size="sm" busy={found.isFetchingNextPage} onClick={() => void found.fetchNextPage()}>
+            Search older events
+          </Button>
+        ) : null
+      ) : live.hasOlder ? (
         <Button size="sm" busy={live.loadingOlder} onClick={() => void live.older().catch(toast.problem)}>
           {live.cut || live.skipped > 0 ? 'Load all from the log' : 'Load older events'}
         </Button>

@@ -1,10 +1,28 @@
-import { useEffect, useRef, useState } from 'react'
+import { useEffect, useMemo, useRef, useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { call } from '@/api/client'
-import type { Delivery, Event, WebhookList } from '@/api/types'
+import type { Delivery, Endpoint, Event, WebhookList } from '@/api/types'
+import { useEndpoints } from '../webhooks/useEndpoints'
 
-/** The accounts that have a webhook; null while this is unknown, or if the role cannot see it. */
-export function useHooked(): Set<string> | null {
+/** What receives events. */
+export interface Hooked {
+  /** The accounts that have a webhook of their own. */
+  accounts: ReadonlySet<string>
+  endpoints: readonly Endpoint[]
+  /** Whether something receives the events of an account, or of the organisation (null). */
+  has: (account: string | null) => boolean
+}
+
+/** The endpoints that receive events of an account, or of the organisation (null), as far as their lists of accounts say. */
+export function endpointsFor(endpoints: readonly Endpoint[], account: string | null): Endpoint[] {
+  return endpoints.filter((e) =>
+    account === null ? !e.accountIds && !e.platforms : !e.accountIds || e.accountIds.includes(account),
+  )
+}
+
+/** What receives events; null while this is unknown, or if the role cannot see it. */
+export function useHooked(): Hooked | null {
+  const endpoints = useEndpoints().data
   const list = useQuery({
     queryKey: ['webhooks', 'accounts'],
     queryFn: async ({ signal }) => {
@@ -21,7 +39,18 @@ export function useHooked(): Set<string> | null {
     staleTime: 60_000,
     retry: false,
   })
-  return list.data ?? null
+  const accounts = list.data
+  return useMemo(
+    () =>
+      accounts && endpoints
+        ? {
+            accounts,
+            endpoints,
+            has: (a) => (a !== null && accounts.has(a)) || endpointsFor(endpoints, a).length > 0,
+          }
+        : null,
+    [accounts, endpoints],
+  )
 }
 
 const every = 5000
@@ -34,7 +63,7 @@ interface Asked {
 }
 
 /** The newest delivery of each event. Queries the events that `want` returns: at most fifty per call, one call every five seconds. */
-export function useDeliveries(want: () => readonly Event[], hooked: Set<string> | null): ReadonlyMap<string, Delivery> {
+export function useDeliveries(want: () => readonly Event[], hooked: Hooked | null): ReadonlyMap<string, Delivery> {
   const [known, setKnown] = useState<ReadonlyMap<string, Delivery>>(new Map())
   const latest = useRef({ want, hooked, known })
   latest.current = { want, hooked, known }
@@ -44,12 +73,12 @@ export function useDeliveries(want: () => readonly Event[], hooked: Set<string> 
     let busy = false
     const look = async () => {
       const { want, hooked, known } = latest.current
-      if (busy || document.hidden || !hooked || hooked.size === 0) return
+      if (busy || document.hidden || !hooked || (hooked.accounts.size === 0 && hooked.endpoints.length === 0)) return
       const now = Date.now()
       const ids: string[] = []
       for (const e of want()) {
         if (ids.length === most) break
-        if (!e.accountId || !hooked.has(e.accountId) || e.meta.class === 'ephemeral') continue
+        if (!hooked.has(e.accountId) || e.meta.class === 'ephemeral') continue
         const has = known.get(e.id)
         if (has?.state === 'delivered') continue
         const a = asked.get(e.id)

@@ -15,15 +15,19 @@ export function KeySheet({
   wanted,
   loaded,
   onClose,
+  onEdit,
+  onRotate,
   onRevoke,
 }: {
   subject: Key | null
   wanted: string
   loaded: boolean
   onClose: () => void
+  onEdit: (k: Key) => void
+  onRotate: (k: Key) => void
   onRevoke: (k: Key) => void
 }) {
-  const why = useWhyNot('me:write', 'revoke keys')
+  const why = useWhyNot('me:write', 'change keys')
   const may = useCan('usage:read')
   return (
     <Sheet
@@ -32,14 +36,26 @@ export function KeySheet({
       title={k?.label || 'API key'}
       actions={
         k && keyState(k) !== 'revoked' ? (
-          <Button
-            size="sm"
-            variant="danger"
-            why={k.current ? 'A key cannot revoke itself.' : why}
-            onClick={() => onRevoke(k)}
-          >
-            Revoke
-          </Button>
+          <>
+            {keyState(k) === 'active' ? (
+              <>
+                <Button size="sm" why={why} onClick={() => onEdit(k)}>
+                  Edit
+                </Button>
+                <Button size="sm" why={why} onClick={() => onRotate(k)}>
+                  Rotate
+                </Button>
+              </>
+            ) : null}
+            <Button
+              size="sm"
+              variant="danger"
+              why={k.current ? 'A key cannot revoke itself.' : why}
+              onClick={() => onRevoke(k)}
+            >
+              Revoke
+            </Button>
+          </>
         ) : null
       }
     >

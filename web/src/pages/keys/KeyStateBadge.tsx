@@ -1,6 +1,6 @@
 import type { Key } from '@/api/types'
 import { Badge, Time } from '@/ui'
-import { keyState, type KeyState } from './scopes'
+import { expiresSoon, keyState, type KeyState } from './scopes'
 
 const stateBadge: Record<KeyState, { tone: 'ok' | 'warn' | 'neutral'; text: string }> = {
   active: { tone: 'ok', text: 'Active' },
@@ -16,8 +16,8 @@ export function KeyStateBadge({ k }: { k: Key }) {
         {s.text}
       </Badge>
       {keyState(k) === 'active' && k.expiresAt ? (
-        <span className="text-xs whitespace-nowrap text-mute">
-          expires <Time at={k.expiresAt} />
+        <span className={`text-xs whitespace-nowrap ${expiresSoon(k) ? 'font-medium text-warn-text' : 'text-mute'}`}>
+          {k.replacedBy ? 'replaced, ends' : 'expires'} <Time at={k.expiresAt} />
         </span>
       ) : null}
     </span>

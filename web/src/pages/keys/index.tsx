@@ -1,6 +1,6 @@
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
-import { Plus } from 'lucide-react'
+import { Ellipsis, KeyRound, Pencil, Plus, Trash2 } from 'lucide-react'
 import { api } from '@/api/client'
 import { keys, useMe } from '@/api/hooks'
 import type { Key } from '@/api/types'
@@ -13,7 +13,10 @@ import {
   Card,
   Chips,
   Empty,
+  IconButton,
   Id,
+  Menu,
+  MenuItem,
   NoMatch,
   PageHead,
   Query,
@@ -22,19 +25,23 @@ import {
   Time,
   type Column,
 } from '@/ui'
+import { EditKey } from './EditKey'
 import { KeySheet } from './KeySheet'
 import { NewKey } from './NewKey'
 import { Revoke } from './Revoke'
+import { RotateKey } from './RotateKey'
 import { KeyStateBadge } from './KeyStateBadge'
-import { keyState, scopeCount } from './scopes'
+import { expiresSoon, keyState, scopeCount } from './scopes'
 
 export default function Keys() {
   const f = useFilters({ q: '', state: 'active', key: '' })
   const me = useMe()
   const why = useWhyNot('me:write', 'create keys')
-  const whyRevoke = useWhyNot('me:write', 'revoke keys')
+  const whyChange = useWhyNot('me:write', 'change keys')
   const [making, setMaking] = useState(0)
   const [open, setOpen] = useState(false)
+  const [editing, setEditing] = useState<Key | null>(null)
+  const [rotating, setRotating] = useState<Key | null>(null)
   const [revoking, setRevoking] = useState<Key | null>(null)
   const list = useQuery({
     queryKey: keys.keys,
@@ -42,10 +49,12 @@ export default function Keys() {
   })
   const all = [...(list.data ?? [])].reverse()
   const active = all.filter((k) => keyState(k) === 'active')
+  const soon = active.filter((k) => expiresSoon(k)).length
   const q = f.values.q.toLowerCase()
   const rows = all.filter(
     (k) =>
-      (f.values.state === 'all' || (f.values.state === 'active') === (keyState(k) === 'active')) &&
+      (f.values.state === 'all' ||
+        (f.values.state === 'soon' ? expiresSoon(k) : (f.values.state === 'active') === (keyState(k) === 'active'))) &&
       (!q || `${k.label} ${k.id} ${k.hint}`.toLowerCase().includes(q)),
   )
   const shown = all.find((k) => k.id === f.values.key) ?? null
@@ -72,10 +81,10 @@ export default function Keys() {
             {scopeCount(k.scopes)} scopes
             {keyState(k) === 'active' ? (
               k.expiresAt ? (
-                <>
+                <span className={expiresSoon(k) ? 'font-medium text-warn-text' : undefined}>
                   {' '}
-                  · expires <Time at={k.expiresAt} />
-                </>
+                  · {k.replacedBy ? 'ends' : 'expires'} <Time at={k.expiresAt} />
+                </span>
               ) : null
             ) : (
               ` · ${keyState(k)}`
@@ -126,15 +135,53 @@ export default function Keys() {
       align: 'right',
       cell: (k) =>
         keyState(k) === 'revoked' ? null : (
-          <Button
-            size="sm"
-            variant="danger"
-            why={k.current ? 'A key cannot revoke itself.' : whyRevoke}
-            aria-label={`Revoke ${k.label || k.id}`}
-            onClick={() => setRevoking(k)}
-          >
-            Revoke
-          </Button>
+          <span className="inline-flex gap-1">
+            {keyState(k) === 'active' ? (
+              <Button
+                size="sm"
+                className="max-sm:hidden"
+                why={whyChange}
+                aria-label={`Edit ${k.label || k.id}`}
+                onClick={() => setEditing(k)}
+              >
+                Edit
+              </Button>
+            ) : null}
+            <Menu
+              trigger={
+                <IconButton label={`Actions on ${k.label || k.id}`} size="sm" variant="secondary">
+                  <Ellipsis className="size-4" aria-hidden />
+                </IconButton>
+              }
+            >
+              {keyState(k) === 'active' ? (
+                <>
+                  <MenuItem
+                    icon={<Pencil className="size-4 text-mute" aria-hidden />}
+                    disabled={Boolean(whyChange)}
+                    onSelect={() => setEditing(k)}
+                  >
+                    Edit
+                  </MenuItem>
+                  <MenuItem
+                    icon={<KeyRound className="size-4 text-mute" aria-hidden />}
+                    disabled={Boolean(whyChange)}
+                    onSelect={() => setRotating(k)}
+                  >
+                    Rotate
+                  </MenuItem>
+                </>
+              ) : null}
+              <MenuItem
+                icon={<Trash2 className="size-4" aria-hidden />}
+                danger
+                disabled={Boolean(whyChange) || k.current}
+                onSelect={() => setRevoking(k)}
+              >
+                Revoke
+              </MenuItem>
+            </Menu>
+          </span>
         ),
     },
   ]
@@ -176,6 +223,9 @@ export default function Keys() {
             onChange={(state) => f.set({ state })}
             items={[
               { value: 'active', label: 'Active', count: list.data ? active.length : undefined },
+              ...(soon > 0 || f.values.state === 'soon'
+                ? [{ value: 'soon', label: 'Expiring soon', count: soon }]
+                : []),
               { value: 'ended', label: 'Inactive', count: list.data ? all.length - active.length : undefined },
               { value: 'all', label: 'All', count: list.data ? all.length : undefined },
             ]}
@@ -218,12 +268,16 @@ export default function Keys() {
         </Query>
       </Card>
       <NewKey key={making} open={open} onOpenChange={setOpen} />
+      {editing ? <EditKey key={editing.id} subject={editing} onClose={() => setEditing(null)} /> : null}
+      {rotating ? <RotateKey key={rotating.id} subject={rotating} onClose={() => setRotating(null)} /> : null}
       <Revoke subject={revoking} onClose={() => setRevoking(null)} />
       <KeySheet
         subject={shown}
         wanted={f.values.key}
         loaded={list.isSuccess}
         onClose={() => f.set({ key: '' })}
+        onEdit={setEditing}
+        onRotate={setRotating}
         onRevoke={setRevoking}
       />
     </>

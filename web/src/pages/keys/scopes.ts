@@ -34,6 +34,13 @@ export function keyState(k: Pick<Key, 'expiresAt' | 'revokedAt'>, now = Date.now
   return k.expiresAt && new Date(k.expiresAt).getTime() <= now ? 'expired' : 'active'
 }
 
+const soon = 14 * 86_400_000
+
+/** Reports whether a key that still works ends within two weeks. */
+export function expiresSoon(k: Pick<Key, 'expiresAt' | 'revokedAt'>, now = Date.now()): boolean {
+  return keyState(k, now) === 'active' && Boolean(k.expiresAt) && new Date(k.expiresAt ?? 0).getTime() - now < soon
+}
+
 /** Splits a field at line breaks and commas, trims the parts and drops empty ones. */
 export function lines(text: string): string[] {
   return text

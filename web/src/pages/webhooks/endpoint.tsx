@@ -282,7 +282,7 @@ function About({
       : []),
     ['Success, 24 h', <Rate key="r" share={h.successRate24h} />],
     ['Waiting', h.backlog ? `${plural(h.backlog, 'event')}, the oldest for ${duration(h.lagSec)}` : 'none'],
-    ...(h.accountsBehind ? ([['Behind', `${plural(h.accountsBehind, 'account')}`]] as [ReactNode, ReactNode][]) : []),
+    ...(h.accountsBehind ? ([['Lagging', `${plural(h.accountsBehind, 'account')}`]] as [ReactNode, ReactNode][]) : []),
     [
       'Last response',
       h.lastStatus ? (

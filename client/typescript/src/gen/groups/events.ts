@@ -18,6 +18,15 @@ export interface EventsListOfAccountParams {
   limit?: number;
   /** Pull: seconds to wait for an event if there is none. */
   wait?: number;
+  /** Pull: only events that were stored at this time or later. Default, with toTime or q: 30 days before toTime. */
+  fromTime?: string;
+  /** Pull: only events that were stored at this time or earlier, at most 30 days after fromTime. Default: now. */
+  toTime?: string;
+  /**
+   * Pull: only events that contain this text, ignoring case. A page looks at up to 10,000 events; scanned says at how
+   * many.
+   */
+  q?: string;
 }
 
 /** The parameters of events.list. */
@@ -33,6 +42,15 @@ export interface EventsListParams {
   limit?: number;
   /** Pull: seconds to wait for an event if there is none. */
   wait?: number;
+  /** Pull: only events that were stored at this time or later. Default, with toTime or q: 30 days before toTime. */
+  fromTime?: string;
+  /** Pull: only events that were stored at this time or earlier, at most 30 days after fromTime. Default: now. */
+  toTime?: string;
+  /**
+   * Pull: only events that contain this text, ignoring case. A page looks at up to 10,000 events; scanned says at how
+   * many.
+   */
+  q?: string;
   /** Only events of this account. */
   accountId?: string;
   /** Pull: the newest N events, newest first, instead of a page after the cursor. */

@@ -857,9 +857,9 @@ func (q *Queries) OrgAfter(ctx context.Context, arg OrgAfterParams) ([]OrgAfterR
 
 const orgBefore = `-- name: OrgBefore :many
 SELECT org_id AS org, source, seq, at, tx, id, kind, (CASE WHEN $1::boolean OR kind = ANY ($2::text[]) THEN body END)::bytea AS body FROM event
-WHERE org_id = $3 AND tx <= $4 AND (tx < $4 OR id < $5) AND at >= $6
+WHERE org_id = $3 AND tx <= $4 AND (tx < $4 OR id < $5) AND at >= $6 AND at <= $7
     AND tx < (SELECT event_horizon())
-ORDER BY tx DESC, id DESC LIMIT $7
+ORDER BY tx DESC, id DESC LIMIT $8
 `
 
 type OrgBeforeParams struct {
@@ -869,6 +869,7 @@ type OrgBeforeParams struct {
 	BeforeTx int64
 	BeforeID id.Event
 	Since    time.Time
+	Until    time.Time
 	MaxRows  int32
 }
 
@@ -892,6 +893,7 @@ func (q *Queries) OrgBefore(ctx context.Context, arg OrgBeforeParams) ([]OrgBefo
 		arg.BeforeTx,
 		arg.BeforeID,
 		arg.Since,
+		arg.Until,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -1286,11 +1288,11 @@ SELECT e.org_id AS org, e.source, e.seq, e.at, e.tx, e.id, e.kind, (CASE WHEN $1
 FROM unnest($3::text[]) AS s (source)
 CROSS JOIN LATERAL (
     SELECT at, seq, tx, org_id, source, id, kind, upstream_id, body FROM event
-    WHERE event.org_id = $4 AND event.source = s.source AND event.tx <= $5 AND (event.tx < $5 OR event.id < $6) AND event.at >= $7
+    WHERE event.org_id = $4 AND event.source = s.source AND event.tx <= $5 AND (event.tx < $5 OR event.id < $6) AND event.at >= $7 AND event.at <= $8
         AND event.tx < (SELECT event_horizon())
-    ORDER BY event.seq DESC LIMIT $8
+    ORDER BY event.seq DESC LIMIT $9
 ) e
-ORDER BY e.tx DESC, e.id DESC LIMIT $8
+ORDER BY e.tx DESC, e.id DESC LIMIT $9
 `
 
 type SourcesBeforeParams struct {
@@ -1301,6 +1303,7 @@ type SourcesBeforeParams struct {
 	BeforeTx int64
 	BeforeID id.Event
 	Since    time.Time
+	Until    time.Time
 	MaxRows  int32
 }
 
@@ -1325,6 +1328,7 @@ func (q *Queries) SourcesBefore(ctx context.Context, arg SourcesBeforeParams) ([
 		arg.BeforeTx,
 		arg.BeforeID,
 		arg.Since,
+		arg.Until,
 		arg.MaxRows,
 	)
 	if err != nil {
