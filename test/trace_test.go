@@ -29,6 +29,7 @@ var allowedTraces = map[string]string{
 	"eventlog_entry.data":         "the head of a sealed record, until it is trimmed",
 	"outbox.source":               "account.disconnected, until it is stored",
 	"outbox.data":                 "account.disconnected, until it is stored",
+	"request_log.events":          "ids and kinds of the events that requests caused, until their retention ends",
 	"request_log.account_id":      "requests to the account's paths, until their retention ends",
 	"request_log.path":            "requests to the account's paths, until their retention ends",
 	"webhook_delivery.account_id": "deliveries, without what was answered, until their retention ends",

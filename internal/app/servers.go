@@ -139,6 +139,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 		Events: eventsapi.Deps{
 			Streams: p.delivery.streams, Permit: t.suspensions.Permit, Store: p.events.store, Kinds: p.events.kinds,
 			Accounts: a.accounts, Meter: t.usage, Tracer: p.engines.tracer(), Now: n.clock.Now,
+			OpenAPI: nil, Documented: "", // package api sets them
 		},
 		Webhooks: p.delivery.webhooks, Notices: p.delivery.notices, Jobs: p.jobs, SDKJobs: p.sdkJobs,
 		Egress: p.platforms.egress, Control: p.operators.switches,

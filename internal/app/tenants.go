@@ -150,7 +150,7 @@ func newMails(n *Node, eng engines, auditLog *audit.Log, sealer *seal.Sealer) (*
 	deps := mail.Deps{DB: eng.db, Audit: auditLog, Seal: sealer, Queue: eng.jobs, Sender: nil, Log: n.log}
 	server, ok, err := n.cfg.MailServer()
 	if ok {
-		deps.Sender = smtp.New(smtp.Deps{Settings: server, Dial: egress.DialDirect(server.Address(), server.Implicit, nil)})
+		deps.Sender = smtp.New(smtp.Deps{Settings: server, Dial: egress.DialDirect(server.Address(), server.Implicit, nil), Roots: nil})
 	}
 	return mail.New(deps), err
 }

@@ -39,7 +39,7 @@ import (
 // usage counts nothing.
 type usage struct{}
 
-func (usage) Received(id.Org, int64)         {}
+func (usage) Received(id.Org, int64)                        {}
 func (usage) Delivered(id.Org, int64, int64, time.Duration) {}
 
 // fixture is a node that stores and delivers the events of an account, once it is started.

@@ -8,11 +8,11 @@ import (
 // steps are what the landing page shows, as Markdown.
 var steps = []struct{ title, text string }{
 	{"Connect", "A creator signs in once, on a page that we host or in your own product: with a password and a second factor, a cookie, or a QR code. You never hold the session.\n\n" +
-		"```sh\nPOST /v1/connect/sessions\n\n{\"label\": \"Luna\"}\n```"},
+		"```sh\nPOST /v1/connect/sessions\n\n{\"label\": \"Luna\",\n \"reference_id\": \"crm-42\"}\n```"},
 	{"Call", "Every method of the platform is one call. Each account leaves through its own region, within the limits that you set.\n\n" +
-		"```sh\nPOST /v1/accounts/acct_01m7…/messages/send\n\n{\"chatId\": \"3438…\", \"text\": \"Welcome!\"}\n```"},
+		"```sh\nPOST /v1/accounts/{id}/messages/send\n\n{\"chatId\": \"3438…\",\n \"text\": \"Welcome!\"}\n```"},
 	{"Receive", "Events arrive in order, at least once and signed: on one endpoint for all accounts, or on a stream.\n\n" +
-		"```sh\nPOST /v1/webhook-endpoints\n\n{\"url\": \"https://…\", \"events\": [\"message*\"]}\n```"},
+		"```sh\nPOST /v1/webhook-endpoints\n\n{\"url\": \"https://…\",\n \"events\": [\"message*\"]}\n```"},
 }
 
 // renderLanding makes the page at the address of the service.

@@ -83,7 +83,6 @@ var nav = []group{
 		{file: "logs.md", label: "Request log"},
 		{file: "jobs.md", label: "Jobs"},
 		{file: "notices.md", label: "Notices"},
-		{file: "notices.md", label: "Notices"},
 		{file: "dashboard.md", label: "Dashboard and teams"},
 	}},
 	{title: "Libraries and tools", entries: []entry{

@@ -186,18 +186,23 @@ func (t *site) navigation(at *page) []navGroup {
 			if p.group != g.title || p.parent != nil {
 				continue
 			}
-			l := navLink{link: link{Label: p.label, Path: p.path, Here: p == at}}
-			if at != nil && (at == p || at.parent == p) && p.file == "" {
-				for _, child := range t.children(p) {
-					l.Below = append(l.Below, link{Label: child.label, Path: child.path, Here: child == at})
-				}
-			}
-			if at != nil && at.parent == p && p.file != "" { // Of the many problems, show only the current one.
-				l.Below = append(l.Below, link{Label: at.label, Path: at.path, Here: true})
-			}
-			shown.Links = append(shown.Links, l)
+			shown.Links = append(shown.Links, navLink{link: link{Label: p.label, Path: p.path, Here: p == at}, Below: t.below(p, at)})
 		}
 		groups = append(groups, shown)
 	}
 	return groups
+}
+
+// below returns the pages to show below one in the navigation, as seen from a page.
+func (t *site) below(p, at *page) (list []link) {
+	switch {
+	case at == nil || at != p && at.parent != p:
+	case p.file == "":
+		for _, child := range t.children(p) {
+			list = append(list, link{Label: child.label, Path: child.path, Here: child == at})
+		}
+	case at.parent == p: // Of the many problems, show only the current one.
+		list = append(list, link{Label: at.label, Path: at.path, Here: true})
+	}
+	return list
 }

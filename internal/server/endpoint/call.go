@@ -103,7 +103,7 @@ func (e *effects) RecordEvent(one effect.Event) {
 	e.list = append(e.list, one)
 }
 
-// events returns the events that the call caused. After a fault of ours their transaction may have been rolled back, so
+// events returns the events that the call caused. After an internal error their transaction may have been rolled back, so
 // there are none.
 func (c *Call) events() requestlog.Events {
 	if c.caused == nil || c.outcome.fault != nil && !problem.Of(c.outcome.fault).Kind.Upstream() {

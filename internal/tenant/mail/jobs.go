@@ -11,6 +11,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -63,7 +64,7 @@ func (*worker) Timeout(*river.Job[sendArgs]) time.Duration { return leaseFor - 1
 
 // NextRetry returns when a mail is tried again.
 func (*worker) NextRetry(job *river.Job[sendArgs]) time.Time {
-	return time.Now().Add(retryAfter(len(job.Errors)))
+	return clock.Now().Add(retryAfter(len(job.Errors)))
 }
 
 // retryAfter returns the pause after a number of tries that failed.

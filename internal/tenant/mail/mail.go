@@ -7,8 +7,8 @@
 // Message-ID. A mail about the same subject is added at most once per hour, by the database's time.
 //
 // Without a mail server nothing is queued: the Report of Add has the text for the caller, who also records it in the
-// audit log of the organisation. The package does not speak SMTP (package engine/smtp), and does not decide what is worth a
-// notice (package delivery/notice). Start at Outbox.Compose.
+// audit log of the organisation. The package does not speak SMTP (package engine/smtp), and does not decide when a mail is
+// sent: the packages link, member and notice do. Start at Outbox.Compose.
 package mail
 
 import (

@@ -66,16 +66,22 @@ func (c *comparison) operations(section string, sent bool) {
 			}
 			c.parameters(name, old, current)
 			c.bodies(name+" request", part(old, "requestBody"), part(current, "requestBody"), true)
-			for status, response := range part(old, "responses") {
-				now := c.deref(c.after, part(current, "responses", status))
-				if now == nil && status < "4" {
-					c.add("%s no longer responds with %s", name, status)
-				}
-				if status < "4" {
-					c.bodies(name+" "+status, c.deref(c.before, asObject(response)), now, false)
-				}
-			}
+			c.responses(name, old, current)
 		}
+	}
+}
+
+// responses compares the responses of an operation that report success.
+func (c *comparison) responses(name string, old, current object) {
+	for status, response := range part(old, "responses") {
+		if status >= "4" {
+			continue
+		}
+		now := c.deref(c.after, part(current, "responses", status))
+		if now == nil {
+			c.add("%s no longer responds with %s", name, status)
+		}
+		c.bodies(name+" "+status, c.deref(c.before, asObject(response)), now, false)
 	}
 }
 
@@ -145,6 +151,9 @@ func (c *comparison) schemas(name string, old, current object, request bool) {
 	}
 	c.types(name, old, current, request)
 	c.values(name, old, current, request)
+	if request {
+		c.bounds(name, old, current)
+	}
 	c.members(name, old, current, request)
 	if items := asObject(old["items"]); items != nil {
 		c.schemas(name+"[]", items, asObject(current["items"]), request)
@@ -173,14 +182,14 @@ func (c *comparison) types(name string, old, current object, request bool) {
 		wide, narrow = after, before
 	}
 	for _, t := range narrow {
-		if !slices.Contains(wide, t) && !(t == "integer" && slices.Contains(wide, "number")) {
+		if !slices.Contains(wide, t) && (t != "integer" || !slices.Contains(wide, "number")) {
 			c.add("%s: the type %s is now %s", name, strings.Join(before, " or "), strings.Join(after, " or "))
 			return
 		}
 	}
 }
 
-// values compares enumerations and bounds. In responses, only open sets (x-extensible-enum) get new values.
+// values compares enumerations. In responses, only open sets (x-extensible-enum) get new values.
 func (c *comparison) values(name string, old, current object, request bool) {
 	before, after := texts(old["enum"]), texts(current["enum"])
 	switch {
@@ -203,9 +212,10 @@ func (c *comparison) values(name string, old, current object, request bool) {
 			c.add("%s: the set of values is no longer closed", name)
 		}
 	}
-	if !request {
-		return
-	}
+}
+
+// bounds compares the limits of what a request may contain.
+func (c *comparison) bounds(name string, old, current object) {
 	for _, bound := range []struct {
 		name string
 		up   bool // Raising it takes less than before.

@@ -127,7 +127,7 @@ func TestAReleaseKeepsTheContract(t *testing.T) {
 	if len(faults) > 0 {
 		t.Errorf("the document breaks itself: %v", faults)
 	}
-	faults, err = compat.Breaking(kept, []byte(strings.Replace(string(current), `"ofUserId"`, `"creatorId"`, -1)), clock.Now())
+	faults, err = compat.Breaking(kept, []byte(strings.ReplaceAll(string(current), `"ofUserId"`, `"creatorId"`)), clock.Now())
 	must.OK(t, err)
 	if len(faults) == 0 {
 		t.Error("a renamed member is not found")

@@ -153,6 +153,27 @@ export function usePlatform(id: string): Pick<Platform, 'id' | 'name' | 'logo'> 
   return named(usePlatforms().list, id)
 }
 
+/** The keys of the org. All pages share one query, so that its cached data has one shape. */
+export function useKeys({ enabled = true, staleTime = 0 } = {}) {
+  return useQuery({
+    queryKey: keys.keys,
+    queryFn: async ({ signal }) => (await api.get('/v1/me/keys', { signal })).keys ?? [],
+    enabled,
+    staleTime,
+  })
+}
+
+/** The endpoints of the org, at most twenty. */
+export function useEndpoints({ enabled = true } = {}) {
+  return useQuery({
+    queryKey: keys.endpoints,
+    queryFn: async ({ signal }) => (await api.get('/v1/webhook-endpoints', { signal })).endpoints ?? [],
+    enabled,
+    refetchInterval: 30_000,
+    staleTime: 15_000,
+  })
+}
+
 /** The kinds of events that the org can receive. */
 export function useKinds(): readonly Pick<EventKind, 'name' | 'platforms'>[] {
   const query = useQuery({

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
-import { api, call } from '@/api/client'
-import { keys, useStatus, useUsage } from '@/api/hooks'
+import { call } from '@/api/client'
+import { keys, useEndpoints, useStatus, useUsage } from '@/api/hooks'
 import type { Endpoint, WebhookList } from '@/api/types'
 import { attention as troubled } from '@/pages/accounts/reasons'
 import { useCan } from './session'
@@ -30,13 +30,7 @@ export function useAttention() {
     refetchInterval: 60_000,
     staleTime: 15_000,
   })
-  const endpointList = useQuery({
-    queryKey: keys.endpoints,
-    queryFn: async ({ signal }) => (await api.get('/v1/webhook-endpoints', { signal })).endpoints ?? [],
-    enabled: mayHooks,
-    refetchInterval: 60_000,
-    staleTime: 15_000,
-  })
+  const endpointList = useEndpoints({ enabled: mayHooks })
   const byState = usage.data?.usage.accounts.byState as Record<string, number> | undefined
   const accounts = troubled.reduce((sum, state) => sum + (byState?.[state] ?? 0), 0)
   const webhooks = hooks.data?.counts['attention'] ?? 0

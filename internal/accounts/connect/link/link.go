@@ -134,7 +134,7 @@ func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at
 		Account: d.Account, ReturnURL: d.ReturnURL, AllowedOrigins: d.AllowedOrigins, Locale: d.Locale, Remember: d.Remember,
 		CreatedAt: now, UpdatedAt: now, ExpiresAt: now.Add(d.ExpiresIn),
 	}
-	letter, err := s.composeLink(ctx, o, made, d, token)
+	letter, asked, err := s.composeLink(ctx, o, made, d, token)
 	if err != nil {
 		return Session{}, err
 	}
@@ -145,8 +145,8 @@ func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at
 		changes := audit.Changes{
 			"kinds": {To: made.Kinds}, "accountId": {To: made.Account}, "expiresAt": {To: made.ExpiresAt},
 		}
-		if letter != nil {
-			sent, err := s.deps.Mail.Add(ctx, tx, *letter)
+		if asked {
+			sent, err := s.deps.Mail.Add(ctx, tx, letter)
 			if err != nil {
 				return err
 			}
@@ -160,23 +160,24 @@ func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at
 // URL returns the link of a session.
 func (s *Sessions) URL(token secret.String) string { return s.deps.ConnectURL + "/s/" + token.Reveal() }
 
-// composeLink writes the mail with the link of a session, or returns nil if none was asked for.
-func (s *Sessions) composeLink(ctx context.Context, o org.Org, made Session, d Draft, token secret.String) (*mail.Draft, error) {
+// composeLink writes the mail with the link of a session. asked is false if none was asked for.
+func (s *Sessions) composeLink(ctx context.Context, o org.Org, made Session, d Draft, token secret.String) (letter mail.Draft, asked bool, err error) {
 	to, _ := member.CleanEmail(d.DeliverEmail) // validate has checked it
 	if to == "" {
-		return nil, nil
+		return letter, false, nil
 	}
 	kind := mail.ConnectLink
 	if made.Account != "" {
 		kind = mail.Reconnect
 	}
-	letter, err := s.deps.Mail.Compose(ctx, o.ID, mail.Message{
+	letter, err = s.deps.Mail.Compose(ctx, o.ID, mail.Message{
 		Kind: kind, To: to, Locale: made.Locale, About: strings.Join([]string{string(made.Account), made.Platform, made.Site}, " "),
 		ExpiresAt: made.ExpiresAt, Link: s.URL(token), Org: o.Name, Platform: d.PlatformName,
 	})
-	return &letter, err
+	return letter, true, err
 }
 
+// Get returns a session of an organisation.
 func (s *Sessions) Get(ctx context.Context, org id.Org, session id.Session) (Session, error) {
 	found, err := getSession(ctx, s.deps.DB, org, session)
 	return s.withExpiry(found), err

@@ -3,10 +3,10 @@ package link_test
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
-	"log/slog"
 	"testing"
 	"time"
 

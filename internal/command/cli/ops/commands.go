@@ -243,6 +243,7 @@ var organisations = []command{
 		params: []param{
 			org, {name: "email", to: "body/email", arg: true},
 			{name: "role", to: "body/role", usage: "owner, admin, developer or support", values: []string{"owner", "admin", "developer", "support"}, otherwise: "owner"},
+			{name: "locale", to: "body/locale", optional: true, usage: "the language of the email: en or es (default: en)", values: []string{"en", "es"}},
 			{name: "again", to: "body/again", kind: yes, optional: true, usage: "invite even if a member has the address, because the identity provider has changed"},
 		},
 		done: "Invited {email} as {role}, until {expiresAt}. Send this link; it works once, and only for this address:", data: "url",

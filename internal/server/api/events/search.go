@@ -36,7 +36,7 @@ func (e *events) period(in *Query) (stream.Search, error) {
 	bad := problem.InvalidRequest.New("The period is invalid.")
 	endpoint.CheckTimes(bad, map[string]time.Time{"query/fromTime": s.From, "query/toTime": s.To})
 	if s.To.IsZero() {
-		// Until now, on a node whose clock is behind.
+		// The end is now, plus an hour in case the clock of this node is slow.
 		s.To = e.Now().Add(time.Hour)
 	}
 	// The times of events are stored more precisely than they are shown.

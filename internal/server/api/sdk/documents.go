@@ -87,16 +87,7 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (endpoint.Pa
 		answers[strings.TrimPrefix(name, "Problem.")] = object{"$ref": "#/components/responses/" + name}
 	}
 	for _, m := range methods {
-		item := object{}
-		if item["post"], err = postOperation(m, answers); err != nil {
-			return endpoint.Part{}, err
-		}
-		if m.Access == catalog.Read {
-			if item["get"], err = getOperation(m, answers); err != nil {
-				return endpoint.Part{}, err
-			}
-		}
-		if p.Paths["/v1/accounts/{id}/"+m.Resource+"/"+m.Name], err = json.Marshal(item); err != nil {
+		if p.Paths["/v1/accounts/{id}/"+m.Resource+"/"+m.Name], err = describeMethod(m, answers); err != nil {
 			return endpoint.Part{}, fmt.Errorf("describe %s: %w", m.ID(), err)
 		}
 	}
@@ -120,6 +111,21 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (endpoint.Pa
 	}
 	p.Extensions, err = encoded(map[string]any{"x-sdk": object{"version": c.Version, "hash": c.Revision}})
 	return p, err
+}
+
+// describeMethod describes a method as the item of its path.
+func describeMethod(m *catalog.Method, answers object) (json.RawMessage, error) {
+	item := object{}
+	var err error
+	if item["post"], err = postOperation(m, answers); err != nil {
+		return nil, err
+	}
+	if m.Access == catalog.Read {
+		if item["get"], err = getOperation(m, answers); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(item)
 }
 
 func describeEvents(c *catalog.Catalog) ([]endpoint.Event, error) {

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { call } from '@/api/client'
 import type { Delivery, Endpoint, Event, WebhookList } from '@/api/types'
-import { useEndpoints } from '../webhooks/useEndpoints'
+import { useEndpoints } from '@/api/hooks'
 
 /** What receives events. */
 export interface Hooked {

@@ -1,8 +1,6 @@
 import { useState } from 'react'
-import { useQuery } from '@tanstack/react-query'
 import { Ellipsis, KeyRound, Pencil, Plus, Trash2 } from 'lucide-react'
-import { api } from '@/api/client'
-import { keys, useMe } from '@/api/hooks'
+import { useKeys, useMe } from '@/api/hooks'
 import type { Key } from '@/api/types'
 import { useFilters } from '@/lib/filters'
 import { number } from '@/lib/format'
@@ -43,10 +41,7 @@ export default function Keys() {
   const [editing, setEditing] = useState<Key | null>(null)
   const [rotating, setRotating] = useState<Key | null>(null)
   const [revoking, setRevoking] = useState<Key | null>(null)
-  const list = useQuery({
-    queryKey: keys.keys,
-    queryFn: async ({ signal }) => (await api.get('/v1/me/keys', { signal })).keys ?? [],
-  })
+  const list = useKeys()
   const all = [...(list.data ?? [])].reverse()
   const active = all.filter((k) => keyState(k) === 'active')
   const soon = active.filter((k) => expiresSoon(k)).length

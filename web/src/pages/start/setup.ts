@@ -1,7 +1,7 @@
 import { useEffect, useMemo } from 'react'
 import { useQuery } from '@tanstack/react-query'
-import { api, call } from '@/api/client'
-import { keys, useUsage } from '@/api/hooks'
+import { call } from '@/api/client'
+import { keys, useKeys, useUsage } from '@/api/hooks'
 import type { Event } from '@/api/types'
 import { ofPlatform } from '@/lib/events'
 import { recall, remember } from '@/lib/storage'
@@ -17,11 +17,7 @@ export interface Step {
 /** The four steps of the start guide, and which of them the org has done. */
 export function useSetup() {
   const { org } = useSession()
-  const keyList = useQuery({
-    queryKey: keys.keys,
-    queryFn: ({ signal }) => api.get('/v1/me/keys', { signal }),
-    staleTime: 60_000,
-  })
+  const keyList = useKeys({ staleTime: 60_000 })
   const usage = useUsage()
   // Usage covers only this month, so completed steps are remembered.
   const kept = recall('setup.' + org.id) ?? ''
@@ -29,7 +25,7 @@ export function useSetup() {
   const has = (id: string, now: boolean | undefined) => kept.includes(id) || Boolean(now)
   const hasKey = has(
     'key',
-    (keyList.data?.keys ?? []).some((k) => !k.revokedAt),
+    (keyList.data ?? []).some((k) => !k.revokedAt),
   )
   const hasAccount = has('account', u && u.accounts.connected > 0)
   const hasCall = has('call', u && u.calls.read + u.calls.write > 0)

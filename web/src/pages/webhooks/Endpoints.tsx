@@ -1,3 +1,4 @@
+import { useEndpoints } from '@/api/hooks'
 import { Link } from '@tanstack/react-router'
 import type { Endpoint } from '@/api/types'
 import { useFilters, useTyped } from '@/lib/filters'
@@ -21,7 +22,7 @@ import {
   type Column,
 } from '@/ui'
 import { failureTitle } from './failures'
-import { endpointName, endpointState, useEndpoints } from './useEndpoints'
+import { endpointName, endpointState } from './useEndpoints'
 
 const states = ['failing', 'lagging', 'healthy', 'paused', 'disabled'] as const
 

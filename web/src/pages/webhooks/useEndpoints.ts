@@ -3,16 +3,6 @@ import { api } from '@/api/client'
 import { keys, useEvents } from '@/api/hooks'
 import type { Endpoint } from '@/api/types'
 
-/** The endpoints of the organisation, at most twenty. */
-export function useEndpoints() {
-  return useQuery({
-    queryKey: keys.endpoints,
-    queryFn: async ({ signal }): Promise<Endpoint[]> =>
-      (await api.get('/v1/webhook-endpoints', { signal })).endpoints ?? [],
-    refetchInterval: 30_000,
-  })
-}
-
 export function useEndpoint(id: string) {
   return useQuery({
     queryKey: keys.endpoint(id),
