@@ -219,7 +219,7 @@ func TestUsageIsTold(t *testing.T) {
 }
 
 // A webhook that has been failing for 10 minutes is told once, without the secret part of its address, and again when it
-// fails anew.
+// starts to fail again.
 func TestFailingWebhooksAreTold(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
