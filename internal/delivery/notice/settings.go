@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/notice/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -107,6 +108,11 @@ func (s *Notices) Set(ctx context.Context, by audit.By, owner id.Org, c Change) 
 // sealSlack checks and seals a Slack-compatible URL.
 func (s *Notices) sealSlack(ctx context.Context, owner id.Org, text secret.String) (Setting, error) {
 	if err := s.deps.Public.CheckURL(ctx, text.Reveal()); err != nil {
+		if refused, ok := errors.AsType[*problem.Error](err); ok {
+			for i := range refused.Fields {
+				refused.Fields[i].Pointer = "/slackUrl" // CheckURL does not know the name of the member
+			}
+		}
 		return Setting{}, err
 	}
 	u, err := url.Parse(text.Reveal())
