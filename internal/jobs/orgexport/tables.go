@@ -143,7 +143,7 @@ var tables = []table{
 			"browser_name", "browser_system", "others",
 		},
 		personal: []string{"site", "reference_id", "label", "browser_name", "browser_system"},
-		withheld: with(reasons(secretValue, "token_hash", "browsers"), internal, "due_at", "bound_at"),
+		withheld: with(reasons(secretValue, "token_hash", "browsers", "receipt_to"), internal, "due_at", "bound_at"),
 	},
 	{
 		name: "webhook", kind: "webhook", order: []string{"account_id"},
