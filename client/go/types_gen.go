@@ -1780,7 +1780,8 @@ type LinkClickedData struct {
 
 // LinkDelivery is the recipient of a link.
 type LinkDelivery struct {
-	// The creator's email address. A creator gets at most one email per hour about the same connection.
+	// The creator's email address. A creator gets at most one email per hour about the same connection. When the account is
+	// connected, a receipt with a link to disconnect it goes to the same address.
 	Email string `json:"email,omitzero"`
 }
 

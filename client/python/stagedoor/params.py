@@ -52,6 +52,18 @@ if TYPE_CHECKING:
     )
 
 
+class AccountsCreateReconnectLinkParams(TypedDict):
+    """The arguments of accounts.create_reconnect_link."""
+
+    deliver: NotRequired[LinkDelivery]
+    """Sends the link to the creator by email. mail in the response says what became of it. Default: you send url
+    yourself.
+    """
+    locale: NotRequired[Literal["en", "es"]]
+    """The language of the page and of the email. Default: the language of the creator's browser; English for the email.
+    """
+
+
 class AccountsListParams(TypedDict):
     """The arguments of accounts.list."""
 
@@ -3205,6 +3217,7 @@ class VaultFoldersRenameParams(TypedDict):
 
 
 __all__ = [
+    "AccountsCreateReconnectLinkParams",
     "AccountsListAuditParams",
     "AccountsListParams",
     "AccountsReauthenticateParams",

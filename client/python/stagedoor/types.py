@@ -2169,7 +2169,9 @@ class LinkDelivery(TypedDict):
     """The recipient of a link."""
 
     email: NotRequired[str]
-    """The creator's email address. A creator gets at most one email per hour about the same connection."""
+    """The creator's email address. A creator gets at most one email per hour about the same connection. When the
+    account is connected, a receipt with a link to disconnect it goes to the same address.
+    """
 
 
 LinkStats = TypedDict(

@@ -2245,6 +2245,11 @@ export interface components {
             return_url?: string;
             site?: string;
         };
+        CreateReconnectLinkRequest: {
+            deliver?: components["schemas"]["LinkDelivery"];
+            /** @enum {string} */
+            locale?: "en" | "es";
+        };
         CreateWebhookEndpointRequest: {
             accountIds?: string[];
             description?: string;
@@ -3892,7 +3897,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CreateReconnectLinkRequest"];
+            };
+        };
         responses: {
             201: {
                 headers: {

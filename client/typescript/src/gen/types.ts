@@ -1484,6 +1484,15 @@ export interface Limits {
   uploadMaxBytes: number;
 }
 
+/** The recipient of a link. */
+export interface LinkDelivery {
+  /**
+   * The creator's email address. A creator gets at most one email per hour about the same connection. When the account
+   * is connected, a receipt with a link to disconnect it goes to the same address.
+   */
+  email?: string;
+}
+
 /** The statistics of a link. */
 export interface LinkStats {
   /** The id of the link; null if no link was used. */
