@@ -25,7 +25,7 @@ func TestConnectedCreatorIsMailedAReceipt(t *testing.T) {
 		return r.waitFor(f.ID, want)
 	}
 	connectIn(link.Draft{}, "good", attempt.Success)
-	connectIn(link.Draft{DeliverEmail: "eve@acme.test"}, "wrong", attempt.Failed)
+	connectIn(link.Draft{DeliverEmail: "eve@acme.test"}, "bad", attempt.Failed)
 	done := connectIn(link.Draft{DeliverEmail: "luna@acme.test", Locale: "es"}, "good", attempt.Success)
 	rows, err := r.db.Query(t.Context(), "SELECT id FROM mail WHERE kind = 'receipt'")
 	must.OK(t, err)
