@@ -11,15 +11,24 @@ import (
 // AccountsService manages connected accounts.
 type AccountsService struct{ client *Client }
 
+// AccountsCreateReconnectLinkParams holds the parameters of accounts.createReconnectLink.
+type AccountsCreateReconnectLinkParams struct {
+	// Sends the link to the creator by email. mail in the response says what became of it. Default: you send url yourself.
+	Deliver *LinkDelivery `json:"deliver,omitzero"`
+	// The language of the page and of the email. Default: the language of the creator's browser; English for the email. One
+	// of en, es.
+	Locale string `json:"locale,omitzero"`
+}
+
 // CreateReconnectLink calls POST /v1/accounts/{accountId}/reconnect-link: create a link to reconnect an account.
 //
-// Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps
-// its region, label, metadata and credentials unless the creator changes them. For a link with other settings, use
-// `POST /v1/connect/sessions` with `account_id`.
+// Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator, or let the service
+// mail it with `deliver`. The account keeps its region, label, metadata and credentials unless the creator changes
+// them. For a link with other settings, use `POST /v1/connect/sessions` with `account_id`.
 //
 // Needs the scope `accounts:write`.
-func (s *AccountsService) CreateReconnectLink(ctx context.Context, accountID string, options ...CallOption) (*ConnectSession, error) {
-	c := call{unwrap: "session", request: Request{Method: http.MethodPost, Path: path("/v1/accounts/%s/reconnect-link", accountID)}}
+func (s *AccountsService) CreateReconnectLink(ctx context.Context, accountID string, params AccountsCreateReconnectLinkParams, options ...CallOption) (*ConnectSession, error) {
+	c := call{unwrap: "session", request: Request{Method: http.MethodPost, Path: path("/v1/accounts/%s/reconnect-link", accountID), Body: params}}
 	return do[ConnectSession](ctx, s.client, c, true, options)
 }
 

@@ -22,6 +22,17 @@ func (s *TeamService) EndSession(ctx context.Context, sessionID string, options 
 	return do[BrowserSessionEnded](ctx, s.client, c, true, options)
 }
 
+// GetNotices calls GET /v1/org/notices: get how the organisation is notified.
+//
+// The service sends a notice if a webhook has been failing for 10 minutes, if an account needs a person, at 80 % and
+// 100 % of the month's calls, and before an API key expires: at most one of each kind per hour.
+//
+// Needs the scope `me:read`.
+func (s *TeamService) GetNotices(ctx context.Context, options ...CallOption) (*NoticeSettings, error) {
+	c := call{unwrap: "notices", request: Request{Path: "/v1/org/notices"}}
+	return do[NoticeSettings](ctx, s.client, c, false, options)
+}
+
 // TeamInviteParams holds the parameters of team.invite.
 type TeamInviteParams struct {
 	// The address to invite. Only a user who signs in with this address, verified by the identity provider, can accept.
@@ -88,6 +99,17 @@ func (s *TeamService) RemoveMember(ctx context.Context, memberID string, options
 	return do[MemberRemoved](ctx, s.client, c, true, options)
 }
 
+// ResetNotices calls DELETE /v1/org/notices: reset how the organisation is notified.
+//
+// Deletes the Slack-compatible URL and the choice of kinds and language. All notices are sent by email again;
+// recipients who have unsubscribed stay unsubscribed.
+//
+// Needs the scope `me:write`.
+func (s *TeamService) ResetNotices(ctx context.Context, options ...CallOption) (*NoticeSettings, error) {
+	c := call{unwrap: "notices", request: Request{Method: http.MethodDelete, Path: "/v1/org/notices"}}
+	return do[NoticeSettings](ctx, s.client, c, true, options)
+}
+
 // RevokeKeys calls POST /v1/org/members/{memberId}/revoke-keys: revoke the keys of a member.
 //
 // Revokes all keys that a member, or a person who has left, created directly or with other keys. The calling key is not
@@ -98,6 +120,27 @@ func (s *TeamService) RemoveMember(ctx context.Context, memberID string, options
 func (s *TeamService) RevokeKeys(ctx context.Context, memberID string, options ...CallOption) (*MemberKeysRevoked, error) {
 	c := call{request: Request{Method: http.MethodPost, Path: path("/v1/org/members/%s/revoke-keys", memberID)}}
 	return do[MemberKeysRevoked](ctx, s.client, c, true, options)
+}
+
+// TeamSetNoticesParams holds the parameters of team.setNotices.
+type TeamSetNoticesParams struct {
+	// The notices to send; an empty list for all. Default: unchanged. Values: webhook_failing, account_attention, usage,
+	// key_expiring.
+	Kinds []string `json:"kinds,omitzero"`
+	// The language of the notices. Default: unchanged. One of en, es.
+	Locale string `json:"locale,omitzero"`
+	// A Slack-compatible URL, which gets each notice as {"text": …}: https and a public host. Default: unchanged.
+	SlackURL string `json:"slackUrl,omitzero"`
+}
+
+// SetNotices calls POST /v1/org/notices: set how the organisation is notified.
+//
+// Changes the members that are set, and leaves the others as they are.
+//
+// Needs the scope `me:write`.
+func (s *TeamService) SetNotices(ctx context.Context, params TeamSetNoticesParams, options ...CallOption) (*NoticeSettings, error) {
+	c := call{unwrap: "notices", request: Request{Method: http.MethodPost, Path: "/v1/org/notices", Body: params}}
+	return do[NoticeSettings](ctx, s.client, c, true, options)
 }
 
 // TeamUpdateMemberParams holds the parameters of team.updateMember.

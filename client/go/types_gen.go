@@ -1780,7 +1780,8 @@ type LinkClickedData struct {
 
 // LinkDelivery is the recipient of a link.
 type LinkDelivery struct {
-	// The creator's email address. A creator gets at most one email per hour about the same connection.
+	// The creator's email address. A creator gets at most one email per hour about the same connection. When the account is
+	// connected, a receipt with a link to disconnect it goes to the same address.
 	Email string `json:"email,omitzero"`
 }
 
@@ -2532,6 +2533,29 @@ type MintedKey struct {
 // MutedResult is the confirmation of a call.
 type MutedResult struct {
 	Muted bool `json:"muted"`
+}
+
+// NoticeRecipient is a recipient of notices.
+type NoticeRecipient struct {
+	// The recipient's address.
+	Email string `json:"email"`
+	// False if the recipient has unsubscribed with the link in a notice.
+	Subscribed bool `json:"subscribed"`
+}
+
+// NoticeSettings: how the organisation is notified.
+type NoticeSettings struct {
+	// The notices that are sent. One of webhook_failing, account_attention, usage, key_expiring; others may follow.
+	Kinds []string `json:"kinds"`
+	// The language of the notices. One of en, es.
+	Locale string `json:"locale"`
+	// not_configured: the service has no mail server. The audit log then says which emails it would have sent. One of
+	// enabled, not_configured.
+	Mail string `json:"mail"`
+	// Who gets notices by email: the owners and admins, or the contact address of an organisation that has none.
+	Recipients []NoticeRecipient `json:"recipients"`
+	// The host of the Slack-compatible URL; null if there is none. The URL is not shown, because it is a secret.
+	SlackHost *string `json:"slackHost"`
 }
 
 // Notification is a notification from the platform.

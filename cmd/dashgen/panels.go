@@ -72,6 +72,9 @@ var dashboards = []dashboard{
 				highest("stagedoor_usage_webhook_lag_seconds", "", "seconds"), rate("stagedoor_usage_webhook_sent_total", "", "days"),
 				{"sum(increase(stagedoor_usage_webhook_failures_total{OF}[$__rate_interval]))", "failures"},
 			}},
+			{"Mails", "Tries to send mails, by kind and outcome. Many retries mean that the mail server is away; mails that failed are in the audit log of their organisation.", "short", []line{
+				{"sum by (kind, outcome) (increase(stagedoor_mail_tries_total{OF}[$__rate_interval]))", "{{kind}} {{outcome}}"},
+			}},
 			{"Settings files", "Files that nodes cannot use as they are, changes that nodes have noticed, and organisations whose plan is not in the file of plans.", "short", []line{
 				gauge("stagedoor_config_file_refused", "setting", "refused: {{setting}}"),
 				{"sum by (setting, outcome) (increase(stagedoor_config_file_changes_total{OF}[$__rate_interval]))", "{{setting}} {{outcome}}"},

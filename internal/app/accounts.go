@@ -135,7 +135,7 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		return eng.bus.Subscribe(ctx, account.SessionPattern, list.Heard)
 	})
 	sessions := link.New(link.Deps{
-		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: t.sealer, Mail: t.mails, ConnectURL: n.connectURL(),
+		DB: eng.db, Audit: t.audit, Outbox: t.outbox, Keys: t.sealer, Seal: t.sealer, Mail: t.mails, ConnectURL: n.connectURL(),
 		Regions: p.regions, Now: n.clock.Now,
 	})
 	connects := connect.New(connect.Deps{

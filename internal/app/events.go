@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/bucket"
+	"github.com/stagedoor/stagedoor/internal/delivery/notice"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
@@ -140,6 +141,7 @@ func addListeners(n *Node, eng engines, t tenants, p platforms, a accounts, ev e
 type delivery struct {
 	streams  *stream.Streams
 	webhooks *webhook.Webhooks
+	notices  *notice.Notices
 }
 
 func newDelivery(n *Node, eng engines, op operators, t tenants, a accounts, ev events) (delivery, error) {
@@ -184,7 +186,12 @@ func newDelivery(n *Node, eng engines, op operators, t tenants, a accounts, ev e
 		deliveries, err := webhooks.Purge(ctx, a.Org, a.ID, most)
 		return events && deliveries, err
 	})
-	return delivery{streams, webhooks}, nil
+	notices := notice.New(notice.Deps{
+		DB: eng.db, Orgs: t.orgs, Members: t.members, Accounts: a.accounts, Keys: t.keys, Webhooks: webhooks, Mail: t.mails, Audit: t.audit,
+		Seal: t.sealer, Public: customers, Queue: eng.jobs, PublicURL: n.cfg.PublicURL, Log: n.log,
+	})
+	t.outbox.Watch(notices.Observe)
+	return delivery{streams, webhooks, notices}, nil
 }
 
 // addIngest adds what moves events from the log into the store and sends their webhooks.

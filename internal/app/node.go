@@ -123,7 +123,7 @@ func (n *Node) build(ctx context.Context) error {
 	if n.hasRole("worker") {
 		addIngest(n, eng, tenants, events, delivery)
 		addRetention(n, tenants, events, delivery)
-		if err := addWorkers(n, eng, operators, tenants, accounts, jobs); err != nil {
+		if err := addWorkers(n, eng, operators, tenants, accounts, delivery, jobs); err != nil {
 			return err
 		}
 	}

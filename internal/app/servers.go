@@ -21,6 +21,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/docs"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/server/statuspage"
+	"github.com/stagedoor/stagedoor/internal/server/unsubscribe"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/version"
 	"github.com/stagedoor/stagedoor/web"
@@ -65,13 +66,14 @@ func newServers(n *Node, p parts) (servers, error) {
 	status := statuspage.New(statuspage.Deps{
 		Pulse: p.operators.pulse, Banner: p.operators.switches.Banner, Log: n.log, Now: n.clock.Now,
 	})
+	unsubscribing := unsubscribe.New(unsubscribe.Deps{Notices: p.delivery.notices, Source: from.source, Log: n.log, Now: n.clock.Now})
 	console, err := newAdmin(n, p, from)
 	if err != nil {
 		return servers{}, err
 	}
 	return servers{
 		api: public, admin: console,
-		public: board.Before(pages.Before(reference.Before(status.Before(newDisclosure(n, p, from).Before(public))))),
+		public: board.Before(pages.Before(reference.Before(status.Before(newDisclosure(n, p, from).Before(unsubscribing.Before(public)))))),
 	}, nil
 }
 
@@ -139,7 +141,7 @@ func newAPI(n *Node, p parts, from client) (*api.API, *docs.Docs, error) {
 			Accounts: a.accounts, Meter: t.usage, Tracer: p.engines.tracer(), Now: n.clock.Now,
 			OpenAPI: nil, Documented: "", // package api sets them
 		},
-		Webhooks: p.delivery.webhooks, Jobs: p.jobs, SDKJobs: p.sdkJobs,
+		Webhooks: p.delivery.webhooks, Notices: p.delivery.notices, Jobs: p.jobs, SDKJobs: p.sdkJobs,
 		Egress: p.platforms.egress, Control: p.operators.switches,
 		Pages:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reference.ServeHTTP(w, r) }),
 		Metrics: endpoint.NewMetrics(n.registry, "public"), Tracer: p.engines.tracer(),

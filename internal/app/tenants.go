@@ -147,7 +147,7 @@ func newTenants(
 
 // newMails returns the outbox of emails. It has no sender if the service has no mail server.
 func newMails(n *Node, eng engines, auditLog *audit.Log, sealer *seal.Sealer) (*mail.Outbox, error) {
-	deps := mail.Deps{DB: eng.db, Audit: auditLog, Seal: sealer, Queue: eng.jobs, Sender: nil, Log: n.log}
+	deps := mail.Deps{DB: eng.db, Audit: auditLog, Seal: sealer, Queue: eng.jobs, Sender: nil, Registry: n.registry, Log: n.log}
 	server, ok, err := n.cfg.MailServer()
 	if ok {
 		deps.Sender = smtp.New(smtp.Deps{Settings: server, Dial: egress.DialDirect(server.Address(), server.Implicit, nil), Roots: nil})

@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
+	"github.com/stagedoor/stagedoor/internal/delivery/notice"
 	"github.com/stagedoor/stagedoor/internal/delivery/usagehook"
 	"github.com/stagedoor/stagedoor/internal/engine/logsink"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
@@ -36,7 +37,7 @@ import (
 // connectWorkers bounds the concurrent sign-ins of a node. They wait for platforms most of the time.
 const connectWorkers = 50
 
-// mailWorkers bounds the concurrent connections of a node to the mail server.
+// mailWorkers bounds the concurrent connections of a node to the mail server, and its concurrent messages with notices.
 const mailWorkers = 4
 
 // jobWorkers bounds the concurrent jobs of a node. Each has about 20 MB of a result in memory.
@@ -88,17 +89,18 @@ func fetchEvery(c config.Config) time.Duration {
 
 // addWorkers adds the client that runs jobs, the removal of expired rows and of deleted organisations, and the anchors of
 // the audit log.
-func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work *job.Jobs) error {
+func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, d delivery, work *job.Jobs) error {
 	workers := river.NewWorkers()
 	org.Register(workers, t.limits)
 	connect.Register(workers, a.connects)
 	job.Register(workers, work)
 	mail.Register(workers, t.mails)
+	notice.Register(workers, d.notices)
 	jobs, err := river.NewClient(riverpgxv5.New(eng.db.Pool()), &river.Config{
 		Workers: workers, Logger: quiet(n.log), ID: n.process, Middleware: jobTraces(eng.tracer()),
 		Queues: map[string]river.QueueConfig{
 			river.QueueDefault: {MaxWorkers: 10}, connect.Queue: {MaxWorkers: connectWorkers}, job.Queue: {MaxWorkers: jobWorkers},
-			mail.Queue: {MaxWorkers: mailWorkers},
+			mail.Queue: {MaxWorkers: mailWorkers}, notice.Queue: {MaxWorkers: mailWorkers},
 		},
 		// A step whose worker crashed is resumed from its row long before; this only cleans up the queue.
 		RescueStuckJobsAfter: 5 * time.Minute,
@@ -111,6 +113,7 @@ func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, work 
 	}
 	n.loop("jobs", func(ctx context.Context) error { return runJobs(ctx, jobs, n.log) })
 	n.loop("work", work.Run)
+	n.loop("notices", d.notices.Run)
 	counts := census.New(census.Deps{
 		DB: eng.db, Orgs: t.orgs, Accounts: a.accounts, Attempts: a.connects, Jobs: work, Outbox: t.outbox, Log: n.log,
 	})

@@ -438,6 +438,15 @@ export const cases = [
   ],
   ['sessions-refused', '/settings/sessions', over(answers(), { '/v1/me/sessions': refuse })],
   ['sessions-slow', '/settings/sessions', over(answers(), { '/v1/me/sessions': slow })],
+  ['notices', '/settings/notices', answers(), { see: ['hooks.slack.com', 'Failing webhooks'] }],
+  ['notices-none', '/settings/notices', answers({ rows: 0 }), { see: ['no mail server', 'No recipients'] }],
+  [
+    'notices-failed',
+    '/settings/notices',
+    over(answers(), { '/v1/org/notices': fail }),
+    { see: 'We could not load the notices' },
+  ],
+  ['notices-slow', '/settings/notices', over(answers(), { '/v1/org/notices': slow })],
   ['support', '/settings/support', answers(), { see: ['Support access', 'Ticket 1423'] }],
   ['support-none', '/settings/support', answers({ rows: 0 }), { see: 'No requests' }],
   [

@@ -321,6 +321,18 @@ export function answers({ rows = 12, role = 'owner', org, accounts, whole = fals
         current: i === 0,
       })),
     }),
+    '/v1/org/notices': () => ({
+      notices: {
+        mail: rows > 0 ? 'enabled' : 'not_configured',
+        recipients: Array.from({ length: rows }, (_, i) => ({
+          email: `member${i}@northlight.test`,
+          subscribed: i % 3 !== 2,
+        })),
+        slackHost: rows > 0 ? 'hooks.slack.com' : null,
+        kinds: ['webhook_failing', 'account_attention', 'usage', 'key_expiring'],
+        locale: 'en',
+      },
+    }),
     '/v1/org/support-access': () => ({
       supportAccess: Array.from({ length: rows }, (_, i) => ({
         id: id('sa_', i),

@@ -43,12 +43,25 @@ if TYPE_CHECKING:
         SdkListMethodsFormat,
         StatisticsSubscribersKind,
         StatisticsTopPostsBy,
+        TeamSetNoticesKinds,
         TrackingLinksListOrder,
         UploadsCompletePart,
         VaultGetDownloadUrlQuality,
         VaultListOrder,
         WebhooksListState,
     )
+
+
+class AccountsCreateReconnectLinkParams(TypedDict):
+    """The arguments of accounts.create_reconnect_link."""
+
+    deliver: NotRequired[LinkDelivery]
+    """Sends the link to the creator by email. mail in the response says what became of it. Default: you send url
+    yourself.
+    """
+    locale: NotRequired[Literal["en", "es"]]
+    """The language of the page and of the email. Default: the language of the creator's browser; English for the email.
+    """
 
 
 class AccountsListParams(TypedDict):
@@ -699,6 +712,17 @@ class TeamInviteParams(TypedDict):
     """The language of the email. Default: en."""
     role: MemberRole
     """What the person may do after joining."""
+
+
+class TeamSetNoticesParams(TypedDict):
+    """The arguments of team.set_notices."""
+
+    kinds: NotRequired[list[TeamSetNoticesKinds]]
+    """The notices to send; an empty list for all. Default: unchanged."""
+    locale: NotRequired[Literal["en", "es"]]
+    """The language of the notices. Default: unchanged."""
+    slack_url: NotRequired[str]
+    """A Slack-compatible URL, which gets each notice as {"text": …}: https and a public host. Default: unchanged."""
 
 
 class TeamUpdateMemberParams(TypedDict):
@@ -3193,6 +3217,7 @@ class VaultFoldersRenameParams(TypedDict):
 
 
 __all__ = [
+    "AccountsCreateReconnectLinkParams",
     "AccountsListAuditParams",
     "AccountsListParams",
     "AccountsReauthenticateParams",
@@ -3403,6 +3428,7 @@ __all__ = [
     "StreamsStopParams",
     "StreamsUpdateParams",
     "TeamInviteParams",
+    "TeamSetNoticesParams",
     "TeamUpdateMemberParams",
     "TrackingLinksCreateParams",
     "TrackingLinksDeleteParams",

@@ -166,6 +166,8 @@ SubscribedDataKind = Literal["paid", "trial", "bundle", "free"]
 
 SupportAccessState = Literal["requested", "granted", "ended", "expired"]
 
+TeamSetNoticesKinds = Literal["webhook_failing", "account_attention", "usage", "key_expiring"]
+
 TrackingLinksListOrder = Literal["newest", "clicks", "subscribers", "revenue"]
 
 UploadState = Literal["open", "uploading", "processing", "ready", "failed", "aborted"]
@@ -2167,7 +2169,9 @@ class LinkDelivery(TypedDict):
     """The recipient of a link."""
 
     email: NotRequired[str]
-    """The creator's email address. A creator gets at most one email per hour about the same connection."""
+    """The creator's email address. A creator gets at most one email per hour about the same connection. When the
+    account is connected, a receipt with a link to disconnect it goes to the same address.
+    """
 
 
 LinkStats = TypedDict(
@@ -3034,6 +3038,30 @@ class MutedResult(TypedDict):
     """The confirmation of a call."""
 
     muted: bool
+
+
+class NoticeRecipient(TypedDict):
+    """A recipient of notices."""
+
+    email: str
+    """The recipient's address."""
+    subscribed: bool
+    """False if the recipient has unsubscribed with the link in a notice."""
+
+
+class NoticeSettings(TypedDict):
+    """How the organisation is notified."""
+
+    kinds: list[str]
+    """The notices that are sent."""
+    locale: Literal["en", "es"]
+    """The language of the notices."""
+    mail: Literal["enabled", "not_configured"]
+    """not_configured: the service has no mail server. The audit log then says which emails it would have sent."""
+    recipients: list[NoticeRecipient]
+    """Who gets notices by email: the owners and admins, or the contact address of an organisation that has none."""
+    slackHost: str | None
+    """The host of the Slack-compatible URL; null if there is none. The URL is not shown, because it is a secret."""
 
 
 class Notification(TypedDict):
@@ -5665,6 +5693,8 @@ __all__ = [
     "MethodInfo",
     "MintedKey",
     "MutedResult",
+    "NoticeRecipient",
+    "NoticeSettings",
     "Notification",
     "NotificationData",
     "NotificationPage",
@@ -5816,6 +5846,7 @@ __all__ = [
     "SupportAccessState",
     "TaxStatus",
     "Team",
+    "TeamSetNoticesKinds",
     "TestData",
     "TipsData",
     "TipsDataTarget",

@@ -27,16 +27,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
+	"github.com/stagedoor/stagedoor/internal/engine/smtp"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/platform/registry"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/mail"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testmail"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testplatform"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
@@ -55,6 +59,7 @@ type fixture struct {
 	orgs     *org.Orgs
 	outbox   *outbox.Outbox
 	hosted   *link.Sessions
+	mails    *mail.Outbox
 	org      org.Org
 	seal     *seal.Sealer
 	metrics  *prometheus.Registry
@@ -72,6 +77,8 @@ type options struct {
 	// beside is a node that shares its database and platform with this one. ahead is how far this node's clock is ahead.
 	beside *fixture
 	ahead  time.Duration
+	// mail is the mail server; nil for none.
+	mail *testmail.Server
 }
 
 func newFixture(t *testing.T, o options) *fixture {
@@ -126,7 +133,17 @@ func newFixture(t *testing.T, o options) *fixture {
 		Seal: r.seal, Limits: limits, Bus: bus, Platforms: platforms.Get,
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
 	})
-	r.hosted = link.New(link.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: func() []string { return regions }, Now: now})
+	letters := mail.Deps{DB: r.db, Audit: auditLog, Seal: r.seal, Queue: jobs, Log: log}
+	if o.mail != nil {
+		s, err := smtp.Parse(o.mail.URL)
+		must.OK(t, err)
+		letters.Sender = smtp.New(smtp.Deps{Settings: s, Dial: egress.DialDirect(s.Address(), s.Implicit, nil)})
+	}
+	r.mails = mail.New(letters)
+	r.hosted = link.New(link.Deps{
+		DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Seal: r.seal, Mail: r.mails, ConnectURL: "https://connect.test",
+		Regions: func() []string { return regions }, Now: now,
+	})
 	r.connects = connect.New(connect.Deps{
 		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Regions: func() []string { return regions }},
 		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox,

@@ -65,10 +65,12 @@ type Consent struct {
 	// Who is "creator" on our own pages, or "caller" for an attempt that an API key started.
 	Who string `json:"who,omitempty"`
 	// TextVersion and TextHash identify the text that was shown; empty if it was not ours.
-	TextVersion string    `json:"textVersion,omitempty"`
-	TextHash    string    `json:"textHash,omitempty"`
-	IPHash      string    `json:"ipHash,omitempty"`
-	At          time.Time `json:"at,omitzero"`
+	TextVersion string `json:"textVersion,omitempty"`
+	TextHash    string `json:"textHash,omitempty"`
+	// Locale is the language of our text.
+	Locale string    `json:"locale,omitempty"`
+	IPHash string    `json:"ipHash,omitempty"`
+	At     time.Time `json:"at,omitzero"`
 }
 
 // Found is an attempt as callers see it, and its version.

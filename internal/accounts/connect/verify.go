@@ -3,10 +3,13 @@ package connect
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -70,7 +73,7 @@ func (c *Connects) verifyStep(ctx context.Context, r record, o org.Org, s secret
 	if !p.who.IsCreator {
 		return c.rejectSession(ctx, r, p.session, attempt.CodeNotCreator)
 	}
-	return c.connectAccount(ctx, r, account.Connected{
+	return c.connectAccount(ctx, r, o, account.Connected{
 		Org: r.Org, Account: r.Account, Identity: p.who, Place: r.place, Session: p.session, Credentials: s.credentials(), Remember: r.Remember, Region: r.Region, Label: r.Label,
 		ReferenceID: r.Reference, Metadata: r.Metadata, Named: r.named, MaxAccounts: o.Limits.MaxAccounts, SessionExpiresAt: p.session.ExpiresAt(platform.Catalog),
 		Attempt: r.ID, Kind: string(r.Kind), Consent: account.Consent{
@@ -101,7 +104,7 @@ func (c *Connects) rejectSession(ctx context.Context, r record, session driver.S
 const maxRaces = 4
 
 // connectAccount creates or renews the account and ends the attempt with success, in one transaction.
-func (c *Connects) connectAccount(ctx context.Context, mine record, done account.Connected, p verifiedSession) error {
+func (c *Connects) connectAccount(ctx context.Context, mine record, o org.Org, done account.Connected, p verifiedSession) error {
 	ctx = context.WithoutCancel(ctx)
 	for range maxRaces {
 		prepared, err := c.deps.Accounts.Prepare(ctx, done)
@@ -115,7 +118,8 @@ func (c *Connects) connectAccount(ctx context.Context, mine record, done account
 		case err != nil:
 			return c.releaseStep(ctx, mine, err)
 		}
-		err = c.commitAccount(ctx, mine, prepared, p.newest)
+		receipt := c.composeReceipt(ctx, mine, o, prepared)
+		err = c.commitAccount(ctx, mine, prepared, p.newest, receipt)
 		switch {
 		case errors.Is(err, account.ErrRaced):
 			continue
@@ -131,7 +135,35 @@ func (c *Connects) connectAccount(ctx context.Context, mine record, done account
 	return c.releaseStep(ctx, mine, account.ErrRaced)
 }
 
-func (c *Connects) commitAccount(ctx context.Context, mine record, prepared account.Prepared, newest string) error {
+// composeReceipt writes the mail that confirms the connection to the creator. A failure is only logged: the creator sees
+// the result on the page.
+func (c *Connects) composeReceipt(ctx context.Context, mine record, o org.Org, prepared account.Prepared) link.Receipt {
+	if mine.Session == "" {
+		return link.Receipt{}
+	}
+	of := link.Connection{
+		Org: o, Session: mine.Session, Account: prepared.AccountID(), Name: prepared.Identity.Name, Locale: mine.consent.Locale,
+	}
+	if prepared.Credentials != nil {
+		of.Login = prepared.Credentials.Email
+	}
+	if prepared.Identity.Username != "" && mine.Kind != attempt.Token {
+		of.Name = "@" + prepared.Identity.Username
+	}
+	if platform, ok := c.deps.Platforms.Get(mine.place.Platform); ok {
+		of.PlatformName = platform.Catalog.Name
+	}
+	receipt, err := c.deps.Hosted.ComposeReceipt(ctx, of)
+	if err != nil {
+		c.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write receipt for connected account",
+			slog.String(logkey.AttemptID, string(mine.ID)), slog.Any(logkey.Error, err))
+		return link.Receipt{}
+	}
+	return receipt
+}
+
+func (c *Connects) commitAccount(ctx context.Context, mine record, prepared account.Prepared, newest string,
+	receipt link.Receipt) error {
 	ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
 	defer cancel()
 	var r record
@@ -150,6 +182,9 @@ func (c *Connects) commitAccount(ctx context.Context, mine record, prepared acco
 				if err := c.deps.Events.SetWatermarkIn(ctx, tx, made.Org, string(made.ID), newest); err != nil {
 					return err
 				}
+			}
+			if err := c.deps.Hosted.AddReceipt(ctx, tx, made.Org, mine.starter.by("connect.receipt"), receipt); err != nil {
+				return err
 			}
 			return r.Succeed(made.ID, now)
 		})

@@ -178,7 +178,7 @@ var groupOf = map[string]string{
 	"connect": groupCreator, "accounts": groupCreator, "platforms": groupCreator, "sandbox": groupCreator,
 	"methods": groupCall, "call": groupCall, "api": groupCall, "explain": groupCall, "mcp": groupCall, "export": groupCall, "bulk": groupCall, "jobs": groupCall,
 	"listen": groupEvents, "tail": groupEvents, "trigger": groupEvents, "events": groupEvents, "webhooks": groupEvents, "endpoints": groupEvents, "verify": groupEvents,
-	"keys": groupOrg, "usage": groupOrg, "logs": groupOrg, "export-org": groupOrg,
+	"keys": groupOrg, "notices": groupOrg, "usage": groupOrg, "logs": groupOrg, "export-org": groupOrg,
 	"ops":     groupOps,
 	"version": groupSelf, "completion": groupSelf, "help": groupSelf,
 }

@@ -300,6 +300,20 @@ WHERE (l.org_id, l.account_id) > (@after_org::text, @after_account::text)
     AND (sqlc.narg(among)::text[] IS NULL OR l.account_id = ANY (sqlc.narg(among)))
 ORDER BY l.org_id, l.account_id LIMIT @max_rows;
 
+-- name: FailingLanes :many
+-- tenant: the organisations of failing webhooks are notified alike
+SELECT l.org_id, l.account_id, w.url, l.fail_since
+FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id AND w.deleted_at IS NULL
+WHERE (l.org_id, l.account_id) > (@after_org::text, @after_account::text) AND l.state = 'backoff' AND l.fail_since <= @before
+ORDER BY l.org_id, l.account_id LIMIT @max_rows;
+
+-- name: FailingEndpoints :many
+-- tenant: the organisations of failing endpoints are notified alike
+SELECT e.org_id, e.id, e.url, p.fail_since
+FROM webhook_endpoint_progress p JOIN webhook_endpoint e ON e.org_id = p.org_id AND e.id = p.endpoint_id
+WHERE (e.org_id, e.id) > (@after_org::text, @after_id::text) AND e.deleted_at IS NULL AND p.state = 'backoff' AND p.fail_since <= @before
+ORDER BY e.org_id, e.id LIMIT @max_rows;
+
 -- name: CountLanes :many
 -- tenant: operators see the lanes of all organisations
 SELECT state, count(*) AS lanes FROM webhook_lane WHERE @only_org::text = '' OR org_id = @only_org GROUP BY state;

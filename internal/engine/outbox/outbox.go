@@ -64,12 +64,19 @@ func source(org id.Org, account id.Account) string {
 
 // Outbox writes and reads the table.
 type Outbox struct {
-	db  *postgres.DB
-	now func() time.Time
+	db      *postgres.DB
+	now     func() time.Time
+	observe func(ctx context.Context, tx postgres.Tx, e Event) error
 }
 
 // New makes an Outbox.
-func New(db *postgres.DB, now func() time.Time) *Outbox { return &Outbox{db, now} }
+func New(db *postgres.DB, now func() time.Time) *Outbox { return &Outbox{db: db, now: now} }
+
+// Watch makes Add call a function with each event, in the transaction of the event. Call it before the first Add; there is
+// one function.
+func (o *Outbox) Watch(observe func(ctx context.Context, tx postgres.Tx, e Event) error) {
+	o.observe = observe
+}
 
 // Add writes an event in the transaction of the caller and gives it an id and the current time.
 func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
@@ -80,6 +87,11 @@ func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
 	}
 	made := id.New[id.Event]()
 	effect.Note(ctx, effect.Event{ID: made, Kind: kind, Account: e.Account})
+	if o.observe != nil {
+		if err := o.observe(ctx, tx, e); err != nil {
+			return fmt.Errorf("observe event %s: %w", kind, err)
+		}
+	}
 	return db.New(tx).Add(ctx, db.AddParams{
 		OrgID: e.Org, ID: made, AccountID: e.Account, Kind: kind, Data: data, At: o.now(),
 		Bucket: bucketOf(e.Org, e.Account), OfUserID: e.OfUserID, ReferenceID: e.ReferenceID,

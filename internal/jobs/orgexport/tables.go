@@ -143,7 +143,7 @@ var tables = []table{
 			"browser_name", "browser_system", "others",
 		},
 		personal: []string{"site", "reference_id", "label", "browser_name", "browser_system"},
-		withheld: with(reasons(secretValue, "token_hash", "browsers"), internal, "due_at", "bound_at"),
+		withheld: with(reasons(secretValue, "token_hash", "browsers", "receipt_to"), internal, "due_at", "bound_at"),
 	},
 	{
 		name: "webhook", kind: "webhook", order: []string{"account_id"},
@@ -256,22 +256,33 @@ var tables = []table{
 		columns:  []string{"id", "kind", "state", "reason", "created_at", "expires_at"},
 		withheld: with(reasons(secretValue, "sealed"), internal, "taken_until"),
 	},
+	{
+		name: "notice_setting", kind: "noticeSetting", order: []string{"org_id"},
+		columns:  []string{"slack_host", "kinds", "locale"},
+		withheld: with(reasons(secretValue, "slack"), internal, "slack_version"),
+	},
+	{
+		name: "notice", kind: "notice", order: []string{"kind", "subject"},
+		columns: []string{"kind", "subject", "data", "at", "told_at"}, withheld: reasons(""),
+	},
 }
 
 // Withheld are the tables of which nothing is exported, with the reasons.
 var Withheld = map[string]string{
-	"account_secret":    "sealed sessions and credentials of accounts: secrets",
-	"audit_head":        internal,
-	"connect_bucket":    internal,
-	"event_dead_letter": transient,
-	"idempotency_key":   "responses that are kept for a day, so that a request is not repeated: what they changed is exported",
-	"job_part":          internal,
-	"ledger":            internal,
-	"mail_subject":      transient,
-	"outbox":            transient,
-	"stream_token":      secretValue,
-	"support_offer":     "links with which operators open the dashboard, for minutes: secrets",
-	"webhook_errand":    transient,
+	"account_secret":      "sealed sessions and credentials of accounts: secrets",
+	"audit_head":          internal,
+	"connect_bucket":      internal,
+	"event_dead_letter":   transient,
+	"idempotency_key":     "responses that are kept for a day, so that a request is not repeated: what they changed is exported",
+	"job_part":            internal,
+	"ledger":              internal,
+	"mail_subject":        transient,
+	"notice_turn":         internal,
+	"notice_unsubscribed": internal,
+	"outbox":              transient,
+	"stream_token":        secretValue,
+	"support_offer":       "links with which operators open the dashboard, for minutes: secrets",
+	"webhook_errand":      transient,
 
 	"webhook_endpoint_errand": transient,
 }

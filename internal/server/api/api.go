@@ -28,6 +28,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
+	"github.com/stagedoor/stagedoor/internal/delivery/notice"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/jobs/job"
 	"github.com/stagedoor/stagedoor/internal/jobs/sdkjob"
@@ -45,6 +46,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/api/keys"
 	"github.com/stagedoor/stagedoor/internal/server/api/logs"
 	"github.com/stagedoor/stagedoor/internal/server/api/media"
+	"github.com/stagedoor/stagedoor/internal/server/api/notices"
 	"github.com/stagedoor/stagedoor/internal/server/api/platforms"
 	"github.com/stagedoor/stagedoor/internal/server/api/sandbox"
 	"github.com/stagedoor/stagedoor/internal/server/api/sdk"
@@ -106,6 +108,7 @@ type Deps struct {
 	// Events are the dependencies of the event operations.
 	Events   events.Deps
 	Webhooks *webhook.Webhooks
+	Notices  *notice.Notices
 	Jobs     *job.Jobs
 	SDKJobs  *sdkjob.Kinds
 	Egress   *egress.Egress
@@ -153,6 +156,7 @@ func New(d Deps) (*API, error) {
 		Orgs: d.Orgs, Members: d.Members, Regions: d.Config.Regions, PublicURL: d.Config.PublicURL,
 	})
 	team.Routes(t, d.Members)
+	notices.Routes(t, d.Notices)
 	keys.Routes(t, d.Keys, d.Accounts, d.Platforms)
 	usages.Routes(t, usages.Deps{
 		Usage: d.Usage, Limits: d.Limits, Accounts: d.Accounts, Connects: d.Connects, Webhooks: d.Webhooks,

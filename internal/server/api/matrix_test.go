@@ -242,6 +242,7 @@ var bodies = map[string]func(session map[string]any) map[string]any{
 	"connectCurl": func(s map[string]any) map[string]any { return map[string]any{"curl": s["curl"]} },
 	"putWebhook":  func(map[string]any) map[string]any { return map[string]any{"url": unreachable} },
 
+	"setNotices":            func(map[string]any) map[string]any { return map[string]any{"slackUrl": unreachable} },
 	"createWebhookEndpoint": func(map[string]any) map[string]any { return map[string]any{"url": unreachable} },
 }
 

@@ -136,7 +136,7 @@ func (b Backend) Authorized(ctx context.Context, back connect.Return) (View, err
 
 // consentOf returns the record of a creator's consent as attempts store it.
 func consentOf(c link.Consent) connect.Consent {
-	return connect.Consent{Who: "creator", TextVersion: c.Version + "." + c.Locale, TextHash: c.TextHash, IPHash: c.IPHash, At: c.At}
+	return connect.Consent{Who: "creator", TextVersion: c.Version + "." + c.Locale, TextHash: c.TextHash, Locale: c.Locale, IPHash: c.IPHash, At: c.At}
 }
 
 // FindSite checks a site that a creator has named in a session.

@@ -82,6 +82,7 @@ var nav = []group{
 		{file: "usage.md", label: "Usage"},
 		{file: "logs.md", label: "Request log"},
 		{file: "jobs.md", label: "Jobs"},
+		{file: "notices.md", label: "Notices"},
 		{file: "dashboard.md", label: "Dashboard and teams"},
 	}},
 	{title: "Libraries and tools", entries: []entry{

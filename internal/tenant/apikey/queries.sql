@@ -87,3 +87,10 @@ ORDER BY session_id;
 -- name: TrimSessions :exec
 -- tenant: whoever they belonged to, they are over
 DELETE FROM api_key WHERE kind = 'session' AND expires_at < @before;
+
+-- name: Expiring :many
+-- tenant: the organisations of keys that expire are notified alike
+SELECT org_id, id, label, expires_at FROM api_key
+WHERE (org_id, id) > (@after_org::text, @after_id::text) AND kind = 'secret' AND revoked_at IS NULL AND replaced_by = '' AND expires_at > @now
+    AND (expires_at <= @in_week AND expires_at - created_at >= @two_weeks::interval OR expires_at <= @in_day AND expires_at - created_at >= @two_days::interval)
+ORDER BY org_id, id LIMIT @max_rows;

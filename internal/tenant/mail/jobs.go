@@ -107,17 +107,19 @@ func (o *Outbox) Send(ctx context.Context, org id.Org, which id.Mail) error {
 		return err
 	}
 	if !now.Before(row.ExpiresAt) {
-		return o.fail(ctx, org, which, "expired")
+		return o.fail(ctx, org, which, row.Kind, "expired")
 	}
 	err = o.handOver(ctx, org, which, row)
 	refused, final := errors.AsType[*smtp.RefusedError](err)
 	switch {
 	case err == nil:
+		o.tries.WithLabelValues(row.Kind, sentOutcome).Inc()
 		_, err = q.Finish(ctx, db.FinishParams{OrgID: org, ID: which, State: "sent"})
 		return err
 	case final:
-		return o.fail(ctx, org, which, refused.Error())
+		return o.fail(ctx, org, which, row.Kind, refused.Error())
 	}
+	o.tries.WithLabelValues(row.Kind, retryOutcome).Inc()
 	o.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot send mail", slog.String(logkey.OrgID, string(org)),
 		slog.String(logkey.Kind, row.Kind), slog.Any(logkey.Error, err))
 	return errors.Join(err, q.Release(ctx, db.ReleaseParams{OrgID: org, ID: which}))
@@ -158,7 +160,8 @@ func (o *Outbox) handOver(ctx context.Context, org id.Org, which id.Mail, row db
 const actionFail = "mail.fail"
 
 // fail ends a mail that cannot be sent, and tells the organisation in its audit log.
-func (o *Outbox) fail(ctx context.Context, org id.Org, which id.Mail, reason string) error {
+func (o *Outbox) fail(ctx context.Context, org id.Org, which id.Mail, kind, reason string) error {
+	o.tries.WithLabelValues(kind, failedOutcome).Inc()
 	return o.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
 		n, err := db.New(tx).Finish(ctx, db.FinishParams{OrgID: org, ID: which, State: "failed", Reason: reason})
 		if err != nil || n == 0 {

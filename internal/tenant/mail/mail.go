@@ -8,7 +8,7 @@
 //
 // Without a mail server nothing is queued: the Report of Add has the text for the caller, who also records it in the
 // audit log of the organisation. The package does not speak SMTP (package engine/smtp), and does not decide when a mail is
-// sent: the packages link and member do. No package sends notices yet. Start at Outbox.Compose.
+// sent: the packages link, member and notice do. Start at Outbox.Compose.
 package mail
 
 import (
@@ -22,6 +22,9 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -150,17 +153,41 @@ type Deps struct {
 	Queue enqueuer
 	// Sender is nil if the service has no mail server.
 	Sender sender
-	Log    *slog.Logger
+	// Registry gets the metrics; nil for none.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
 }
 
 // Outbox writes, queues and sends mails. It is safe for concurrent use.
 type Outbox struct {
 	deps  Deps
 	texts renderer
+	tries *prometheus.CounterVec
 }
 
 // New returns an Outbox. The worker of Register sends what it queues.
-func New(d Deps) *Outbox { return &Outbox{d, newRenderer()} }
+func New(d Deps) *Outbox { return &Outbox{d, newRenderer(), newTries(d.Registry)} }
+
+// The outcomes of a try to send a mail.
+const (
+	sentOutcome   = "sent"
+	retryOutcome  = "retry"
+	failedOutcome = "failed"
+)
+
+// newTries returns the counter of tries, with all of its series.
+func newTries(registry prometheus.Registerer) *prometheus.CounterVec {
+	tries := promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "stagedoor_mail_tries_total",
+		Help: "Tries to send mails, by kind and outcome: sent, retry if the mail server did not take the mail for now, and failed if it is not tried again.",
+	}, []string{"kind", "outcome"})
+	for _, kind := range append([]Kind{ConnectLink, Reconnect, Receipt, Invitation}, Notices()...) {
+		for _, outcome := range []string{sentOutcome, retryOutcome, failedOutcome} {
+			tries.WithLabelValues(string(kind), outcome)
+		}
+	}
+	return tries
+}
 
 // IsConfigured reports whether the service has a mail server.
 func (o *Outbox) IsConfigured() bool { return o.deps.Sender != nil }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
@@ -29,17 +31,18 @@ import (
 // fixture is an Outbox with a real database and a real mail server. Its clock is that of the database.
 type fixture struct {
 	*mail.Outbox
-	t      *testing.T
-	db     *postgres.DB
-	audit  *audit.Log
-	server *testmail.Server
-	org    id.Org
-	now    atomic.Pointer[time.Time]
+	t       *testing.T
+	db      *postgres.DB
+	audit   *audit.Log
+	server  *testmail.Server
+	metrics *prometheus.Registry
+	org     id.Org
+	now     atomic.Pointer[time.Time]
 }
 
 func newFixture(t *testing.T, configured bool) *fixture {
 	t.Helper()
-	f := &fixture{t: t, server: testmail.New(t, testmail.Setup{})}
+	f := &fixture{t: t, server: testmail.New(t, testmail.Setup{}), metrics: prometheus.NewRegistry()}
 	f.set(start)
 	f.db = testenv.Postgres(t)
 	f.org = testenv.AddOrg(t, f.db)
@@ -49,7 +52,7 @@ func newFixture(t *testing.T, configured bool) *fixture {
 	f.audit = audit.New(f.db, sealer, clock)
 	queue, err := river.NewClient(riverpgxv5.New(f.db.Pool()), &river.Config{})
 	must.OK(t, err)
-	d := mail.Deps{DB: f.db, Audit: f.audit, Seal: sealer, Queue: queue, Log: slog.New(slog.DiscardHandler)}
+	d := mail.Deps{DB: f.db, Audit: f.audit, Seal: sealer, Queue: queue, Registry: f.metrics, Log: slog.New(slog.DiscardHandler)}
 	if configured {
 		s, err := smtp.Parse(f.server.URL)
 		must.OK(t, err)
@@ -161,6 +164,15 @@ func TestWhatTheServerRefuses(t *testing.T) {
 	if got := f.rows("SELECT state || ' ' || reason FROM mail ORDER BY id"); got != "sent \nfailed the mail server refuses the mail with status 550\nfailed expired" {
 		t.Errorf("the mails are\n%s", got)
 	}
+	const header = "# HELP stagedoor_mail_tries_total Tries to send mails, by kind and outcome: sent, retry if the mail server did not take the mail for now, and failed if it is not tried again.\n# TYPE stagedoor_mail_tries_total counter\n"
+	var counts strings.Builder
+	for _, kind := range []string{"account_attention", "connect_link", "invitation", "key_expiring", "receipt", "reconnect", "usage", "webhook_failing"} {
+		tries := map[string][3]int{"connect_link": {0, 1, 1}, "reconnect": {1, 0, 0}, "invitation": {1, 0, 0}}[kind]
+		for i, outcome := range []string{"failed", "retry", "sent"} {
+			fmt.Fprintf(&counts, "stagedoor_mail_tries_total{kind=%q,outcome=%q} %d\n", kind, outcome, tries[i])
+		}
+	}
+	must.OK(t, testutil.GatherAndCompare(f.metrics, strings.NewReader(header+counts.String()), "stagedoor_mail_tries_total"))
 	if a := f.actions(); len(a) != 2 || !strings.HasPrefix(a[0], "mail.fail ") || !strings.Contains(a[1], "status 550") {
 		t.Errorf("the audit log has %v", a)
 	}

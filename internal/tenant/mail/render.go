@@ -35,6 +35,18 @@ func newRenderer() renderer {
 	return r
 }
 
+// Brief is a notice in a few words, for a message.
+type Brief struct {
+	Subject, Button, Link string
+	Items                 []string
+}
+
+// Brief writes a notice as a message. now is the time of the notice.
+func (o *Outbox) Brief(m Message, now time.Time) (Brief, error) {
+	page, err := o.texts.write(&m, now)
+	return Brief{page.Subject, page.Button, page.Link, page.Items}, err
+}
+
 // letter is a rendered mail.
 type letter struct{ Subject, Text, HTML string }
 
@@ -48,6 +60,19 @@ type layout struct {
 
 // render writes a mail in its language, in both forms.
 func (r renderer) render(m *Message, now time.Time) (letter, error) {
+	page, err := r.write(m, now)
+	var plain, rich strings.Builder
+	if err == nil {
+		err = r.plain.Execute(&plain, page)
+	}
+	if err == nil {
+		err = r.html.Execute(&rich, page)
+	}
+	return letter{page.Subject, plain.String(), rich.String()}, err
+}
+
+// write writes the parts of a mail in its language.
+func (r renderer) write(m *Message, now time.Time) (layout, error) {
 	texts, ok := r.texts[m.Locale]
 	if !ok {
 		texts = r.texts[Locales()[0]]
@@ -92,14 +117,7 @@ func (r renderer) render(m *Message, now time.Time) (letter, error) {
 		footer = "notice.footer"
 	}
 	page.Footer = run(footer, data)
-	var plain, rich strings.Builder
-	if failed == nil {
-		failed = r.plain.Execute(&plain, page)
-	}
-	if failed == nil {
-		failed = r.html.Execute(&rich, page)
-	}
-	return letter{page.Subject, plain.String(), rich.String()}, failed
+	return page, failed
 }
 
 // lasts returns the name of a unit and how many of it a duration has, rounded. Durations of less than 2 hours are in

@@ -19,7 +19,7 @@ func sample(kind mail.Kind, locale string) mail.Message {
 	}
 	if m.IsNotice() {
 		m.Unsubscribe = "https://stagedoor.test/unsubscribe/1"
-		m.Items, m.More = []mail.Item{{Name: "the first", Detail: "account.restricted", Lasts: 3 * time.Hour, Percent: 80, Limit: 1000}, {Name: "second", Detail: "account.session_expiring", Lasts: 50 * time.Hour}}, 7
+		m.Items, m.More = []mail.Item{{Name: "the first", Detail: "account.restricted", Lasts: 3 * time.Hour, Percent: 80, Limit: 1000}, {Name: "second", Detail: "account.challenge_required", Lasts: 50 * time.Hour}}, 7
 	}
 	return m
 }

@@ -60,6 +60,10 @@ const (
 	PurposeJobResult Purpose = "job_result"
 	// PurposeMail is the recipient and the text of a mail that waits to be sent.
 	PurposeMail Purpose = "mail"
+	// PurposeRecipient is the address to which a connect link was mailed.
+	PurposeRecipient Purpose = "recipient"
+	// PurposeNotice is the URL that gets the notices of an organisation.
+	PurposeNotice Purpose = "notice"
 )
 
 // Address is what a sealed text is bound to. It is not stored with the text.

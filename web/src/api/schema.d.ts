@@ -1224,6 +1224,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/org/notices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get how the organisation is notified */
+        get: operations["getNotices"];
+        put?: never;
+        /** Set how the organisation is notified */
+        post: operations["setNotices"];
+        /** Reset how the organisation is notified */
+        delete: operations["resetNotices"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/org/restore": {
         parameters: {
             query?: never;
@@ -2226,6 +2245,11 @@ export interface components {
             return_url?: string;
             site?: string;
         };
+        CreateReconnectLinkRequest: {
+            deliver?: components["schemas"]["LinkDelivery"];
+            /** @enum {string} */
+            locale?: "en" | "es";
+        };
         CreateWebhookEndpointRequest: {
             accountIds?: string[];
             description?: string;
@@ -2817,6 +2841,22 @@ export interface components {
             methods?: string[];
             scopes: string[];
         };
+        NoticeRecipient: {
+            email: string;
+            subscribed: boolean;
+        };
+        NoticeSettings: {
+            kinds: string[];
+            /** @enum {string} */
+            locale: "en" | "es";
+            /** @enum {string} */
+            mail: "enabled" | "not_configured";
+            recipients: components["schemas"]["NoticeRecipient"][];
+            slackHost: string | null;
+        };
+        NoticeSettingsResponse: {
+            notices: components["schemas"]["NoticeSettings"];
+        };
         OpenSandboxSessionRequest: {
             login: string;
         };
@@ -3033,6 +3073,12 @@ export interface components {
             regions: components["schemas"]["Region"][];
             /** @enum {string} */
             status: "normal" | "degraded" | "down";
+        };
+        SetNoticesRequest: {
+            kinds?: ("webhook_failing" | "account_attention" | "usage" | "key_expiring")[];
+            /** @enum {string} */
+            locale?: "en" | "es";
+            slackUrl?: string;
         };
         SetSandboxFaultRequest: {
             count?: number;
@@ -3851,7 +3897,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CreateReconnectLinkRequest"];
+            };
+        };
         responses: {
             201: {
                 headers: {
@@ -5538,6 +5588,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MemberKeysRevoked"];
+                };
+            };
+        };
+    };
+    getNotices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeSettingsResponse"];
+                };
+            };
+        };
+    };
+    setNotices: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetNoticesRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeSettingsResponse"];
+                };
+            };
+        };
+    };
+    resetNotices: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeSettingsResponse"];
                 };
             };
         };

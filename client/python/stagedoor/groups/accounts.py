@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from .._core import RequestOptions
-    from ..params import AccountsListAuditParams, AccountsListParams, AccountsReauthenticateParams, AccountsUpdateParams
+    from ..params import (
+        AccountsCreateReconnectLinkParams,
+        AccountsListAuditParams,
+        AccountsListParams,
+        AccountsReauthenticateParams,
+        AccountsUpdateParams,
+    )
     from ..types import (
         Account,
         AccountDisconnected,
@@ -32,18 +38,31 @@ if TYPE_CHECKING:
 class AccountsGroup(Group):
     """Manages connected accounts."""
 
-    def create_reconnect_link(self, account_id: str, *, options: RequestOptions | None = None) -> ConnectSession:
+    def create_reconnect_link(
+        self,
+        account_id: str,
+        *,
+        options: RequestOptions | None = None,
+        **params: Unpack[AccountsCreateReconnectLinkParams],
+    ) -> ConnectSession:
         """Create a link to reconnect an account.
 
-        Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator. The account
-        keeps its region, label, metadata and credentials unless the creator changes them. For a link with other
-        settings, use `POST /v1/connect/sessions` with `account_id`.
+        Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator, or let the
+        service mail it with `deliver`. The account keeps its region, label, metadata and credentials unless the
+        creator changes them. For a link with other settings, use `POST /v1/connect/sessions` with `account_id`.
 
         Needs the scope `accounts:write`.
+
+        Arguments:
+            deliver: Sends the link to the creator by email. mail in the response says what became of it. Default:
+                you send url yourself.
+            locale: The language of the page and of the email. Default: the language of the creator's browser;
+                English for the email.
         """
         return self._change(
             "POST",
             f"/v1/accounts/{path_segment(account_id)}/reconnect-link",
+            params,
             key=True,
             unwrap="session",
             options=options,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from .._core import RequestOptions
-    from ..params import TeamInviteParams, TeamUpdateMemberParams
+    from ..params import TeamInviteParams, TeamSetNoticesParams, TeamUpdateMemberParams
     from ..types import (
         BrowserSessionEnded,
         BrowserSessionList,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Member,
         MemberKeysRevoked,
         MemberRemoved,
+        NoticeSettings,
         SupportAccessList,
         Team,
     )
@@ -38,6 +39,16 @@ class TeamGroup(Group):
         month, but towards a separate limit of 60 such calls a minute per organisation.
         """
         return self._change("DELETE", f"/v1/me/sessions/{path_segment(session_id)}", options=options)
+
+    def get_notices(self, *, options: RequestOptions | None = None) -> NoticeSettings:
+        """Get how the organisation is notified.
+
+        The service sends a notice if a webhook has been failing for 10 minutes, if an account needs a person, at 80
+        % and 100 % of the month's calls, and before an API key expires: at most one of each kind per hour.
+
+        Needs the scope `me:read`.
+        """
+        return self._get("/v1/org/notices", unwrap="notices", options=options)
 
     def invite(self, *, options: RequestOptions | None = None, **params: Unpack[TeamInviteParams]) -> InvitationSent:
         """Invite a member.
@@ -97,6 +108,16 @@ class TeamGroup(Group):
         """
         return self._change("DELETE", f"/v1/org/members/{path_segment(member_id)}", options=options)
 
+    def reset_notices(self, *, options: RequestOptions | None = None) -> NoticeSettings:
+        """Reset how the organisation is notified.
+
+        Deletes the Slack-compatible URL and the choice of kinds and language. All notices are sent by email again;
+        recipients who have unsubscribed stay unsubscribed.
+
+        Needs the scope `me:write`.
+        """
+        return self._change("DELETE", "/v1/org/notices", unwrap="notices", options=options)
+
     def revoke_keys(self, member_id: str, *, options: RequestOptions | None = None) -> MemberKeysRevoked:
         """Revoke the keys of a member.
 
@@ -107,6 +128,23 @@ class TeamGroup(Group):
         the month, but towards a separate limit of 60 such calls a minute per organisation.
         """
         return self._change("POST", f"/v1/org/members/{path_segment(member_id)}/revoke-keys", key=True, options=options)
+
+    def set_notices(
+        self, *, options: RequestOptions | None = None, **params: Unpack[TeamSetNoticesParams]
+    ) -> NoticeSettings:
+        """Set how the organisation is notified.
+
+        Changes the members that are set, and leaves the others as they are.
+
+        Needs the scope `me:write`.
+
+        Arguments:
+            kinds: The notices to send; an empty list for all. Default: unchanged.
+            locale: The language of the notices. Default: unchanged.
+            slack_url: A Slack-compatible URL, which gets each notice as {"text": …}: https and a public host.
+                Default: unchanged.
+        """
+        return self._change("POST", "/v1/org/notices", params, key=True, unwrap="notices", options=options)
 
     def update_member(
         self, member_id: str, *, options: RequestOptions | None = None, **params: Unpack[TeamUpdateMemberParams]

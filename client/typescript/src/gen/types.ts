@@ -1484,6 +1484,15 @@ export interface Limits {
   uploadMaxBytes: number;
 }
 
+/** The recipient of a link. */
+export interface LinkDelivery {
+  /**
+   * The creator's email address. A creator gets at most one email per hour about the same connection. When the account
+   * is connected, a receipt with a link to disconnect it goes to the same address.
+   */
+  email?: string;
+}
+
 /** The statistics of a link. */
 export interface LinkStats {
   /** The id of the link; null if no link was used. */
@@ -2156,6 +2165,28 @@ export interface MintedKey {
 /** The confirmation of a call. */
 export interface MutedResult {
   muted: boolean;
+}
+
+/** A recipient of notices. */
+export interface NoticeRecipient {
+  /** The recipient's address. */
+  email: string;
+  /** False if the recipient has unsubscribed with the link in a notice. */
+  subscribed: boolean;
+}
+
+/** How the organisation is notified. */
+export interface NoticeSettings {
+  /** The notices that are sent. */
+  kinds: string[];
+  /** The language of the notices. */
+  locale: "en" | "es";
+  /** not_configured: the service has no mail server. The audit log then says which emails it would have sent. */
+  mail: "enabled" | "not_configured";
+  /** Who gets notices by email: the owners and admins, or the contact address of an organisation that has none. */
+  recipients: NoticeRecipient[];
+  /** The host of the Slack-compatible URL; null if there is none. The URL is not shown, because it is a secret. */
+  slackHost: string | null;
 }
 
 /** A notification from the platform. */

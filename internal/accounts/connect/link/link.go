@@ -1,6 +1,7 @@
 // Package link owns link sessions: one link for one creator, until one account is connected (Sessions). It also owns
-// the links with which a creator manages a connection (manage.go) or connects an account again (reconnect.go), what
-// the creator agrees to (consent.go), and the appearance of an org's connect pages (page.go).
+// the links with which a creator manages a connection (manage.go) or connects an account again (reconnect.go), the mail
+// that confirms a connection (receipt.go), what the creator agrees to (consent.go), and the appearance of an org's
+// connect pages (page.go).
 //
 // It does not own attempts: package connect reports the start and the end of an attempt in the attempt's transactions
 // (AttemptStarted, AttemptEnded). It does not render pages either (package server/connectpages). state.go is the state
@@ -72,6 +73,8 @@ type Session struct {
 	due time.Time
 	// hash is the hash of the token in the link.
 	hash []byte
+	// receiptTo is the address to which the link was mailed, sealed; nil if it was not mailed or the session has ended.
+	receiptTo []byte
 }
 
 // Last returns the newest attempt of the browser that the session is bound to; empty if there is none.
@@ -92,6 +95,8 @@ type Deps struct {
 	Outbox *outbox.Outbox
 	// Keys derives the tokens of sessions that Reconnecting returns again.
 	Keys deriver
+	// Seal seals the addresses to which links were mailed.
+	Seal sealer
 	Mail *mail.Outbox
 	// ConnectURL is the address of the connect pages, without a trailing slash.
 	ConnectURL string
@@ -132,14 +137,19 @@ func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at
 	made := Session{
 		ID: at, Org: o.ID, Status: Open, Kinds: d.Kinds, Platform: d.Platform, Site: d.Site, ReferenceID: d.ReferenceID, Label: d.Label, Region: d.Region,
 		Account: d.Account, ReturnURL: d.ReturnURL, AllowedOrigins: d.AllowedOrigins, Locale: d.Locale, Remember: d.Remember,
-		CreatedAt: now, UpdatedAt: now, ExpiresAt: now.Add(d.ExpiresIn),
+		CreatedAt: now, UpdatedAt: now, ExpiresAt: now.Add(d.ExpiresIn), hash: hashToken(token.Reveal()),
 	}
 	letter, asked, err := s.composeLink(ctx, o, made, d, token)
 	if err != nil {
 		return Session{}, err
 	}
+	if asked {
+		if made.receiptTo, err = s.sealRecipient(ctx, made, d.DeliverEmail); err != nil {
+			return Session{}, err
+		}
+	}
 	err = s.deps.DB.Tx(ctx, func(tx postgres.Tx) error {
-		if err := insertSession(ctx, tx, made, hashToken(token.Reveal())); err != nil {
+		if err := insertSession(ctx, tx, made); err != nil {
 			return err
 		}
 		changes := audit.Changes{

@@ -41,7 +41,7 @@ func newFixture(t *testing.T) *fixture {
 	now := testenv.NewClock(time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC))
 	r := &fixture{T: t, Clock: now, db: testenv.Postgres(t)}
 	r.outbox, r.audit = outbox.New(r.db, r.Now), audit.New(r.db, sealtest.NewMemory(), r.Now)
-	r.Sessions = link.New(link.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Mail: mail.New(mail.Deps{DB: r.db.WithClock(r.Now), Audit: r.audit, Seal: sealtest.NewMemory(), Queue: testenv.NoJobs{}, Log: slog.New(slog.DiscardHandler)}), ConnectURL: "https://connect.test", Regions: func() []string { return []string{"us", "uk"} }, Now: r.Now})
+	r.Sessions = link.New(link.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Seal: sealtest.NewMemory(), Mail: mail.New(mail.Deps{DB: r.db.WithClock(r.Now), Audit: r.audit, Seal: sealtest.NewMemory(), Queue: testenv.NoJobs{}, Log: slog.New(slog.DiscardHandler)}), ConnectURL: "https://connect.test", Regions: func() []string { return []string{"us", "uk"} }, Now: r.Now})
 	r.org = r.addOrg("Northlight")
 	return r
 }

@@ -1,10 +1,10 @@
 -- name: Insert :exec
 INSERT INTO connect_session (
     org_id, id, token_hash, status, platform, site, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember,
-    attempts, active_attempt, connected_account, created_at, updated_at, expires_at, due_at
+    attempts, active_attempt, connected_account, created_at, updated_at, expires_at, due_at, receipt_to
 ) VALUES (
     @org_id, @id, @token_hash, 'open', @platform, @site, @kinds, @reference_id, @label, @region, @account_id, @return_url, @allowed_origins, @locale, @remember,
-    '{}', '', '', @now, @now, @expires_at, @expires_at
+    '{}', '', '', @now, @now, @expires_at, @expires_at, @receipt_to
 );
 
 -- name: Get :one
@@ -25,8 +25,9 @@ ORDER BY id DESC LIMIT 5;
 -- name: Save :exec
 UPDATE connect_session
 SET status = @status, attempts = @attempts, active_attempt = @active_attempt, connected_account = @connected_account,
-    updated_at = @updated_at, finished_at = @finished_at, due_at = @due_at, opened_at = @opened_at, browsers = @browsers,
-    bound_at = @bound_at, browser_name = @browser_name, browser_system = @browser_system, others = @others
+    updated_at = @updated_at, finished_at = sqlc.narg(finished_at), due_at = @due_at, opened_at = @opened_at, browsers = @browsers,
+    bound_at = @bound_at, browser_name = @browser_name, browser_system = @browser_system, others = @others,
+    receipt_to = CASE WHEN sqlc.narg(finished_at)::timestamptz IS NULL THEN receipt_to END
 WHERE org_id = @org_id AND id = @id;
 
 -- name: Find :one
@@ -69,5 +70,5 @@ SET brand_light = excluded.brand_light, brand_dark = excluded.brand_dark, scheme
 
 -- name: ForgetAccount :exec
 -- What a session has of the account that it connected or was made for, apart from ids. It stays until its retention ends.
-UPDATE connect_session SET reference_id = '', label = '', site = '', browser_name = '', browser_system = ''
+UPDATE connect_session SET reference_id = '', label = '', site = '', browser_name = '', browser_system = '', receipt_to = NULL
 WHERE org_id = @org_id AND (connected_account = @account_id::text OR account_id = @account_id::text);

@@ -10,11 +10,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-func insertSession(ctx context.Context, tx postgres.Tx, s Session, hash []byte) error {
+func insertSession(ctx context.Context, tx postgres.Tx, s Session) error {
 	return db.New(tx).Insert(ctx, db.InsertParams{
-		OrgID: s.Org, ID: s.ID, TokenHash: hash, Platform: s.Platform, Site: s.Site, Kinds: s.Kinds, ReferenceID: s.ReferenceID, Label: s.Label, Region: s.Region,
+		OrgID: s.Org, ID: s.ID, TokenHash: s.hash, Platform: s.Platform, Site: s.Site, Kinds: s.Kinds, ReferenceID: s.ReferenceID, Label: s.Label, Region: s.Region,
 		AccountID: s.Account, ReturnUrl: s.ReturnURL, AllowedOrigins: s.AllowedOrigins, Locale: s.Locale, Remember: s.Remember,
-		Now: s.CreatedAt, ExpiresAt: s.ExpiresAt,
+		Now: s.CreatedAt, ExpiresAt: s.ExpiresAt, ReceiptTo: s.receiptTo,
 	})
 }
 
@@ -82,7 +82,7 @@ func fromRow(r db.ConnectSession) Session {
 		ID: r.ID, Org: r.OrgID, Status: Status(r.Status), Platform: r.Platform, Site: r.Site, Kinds: r.Kinds, ReferenceID: r.ReferenceID, Label: r.Label, Region: r.Region,
 		Account: r.AccountID, ReturnURL: r.ReturnUrl, AllowedOrigins: r.AllowedOrigins, Locale: r.Locale, Remember: r.Remember,
 		Active: r.ActiveAttempt, Connected: r.ConnectedAccount,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt, OpenedAt: r.OpenedAt, FinishedAt: r.FinishedAt, due: r.DueAt, hash: r.TokenHash,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt, OpenedAt: r.OpenedAt, FinishedAt: r.FinishedAt, due: r.DueAt, hash: r.TokenHash, receiptTo: r.ReceiptTo,
 		OpenedIn: Browser{r.BrowserName, r.BrowserSystem}, BoundAt: r.BoundAt, browsers: r.Browsers, others: int(r.Others),
 	}
 	for _, a := range r.Attempts {

@@ -1,4 +1,4 @@
-// Package manage has the commands webhooks, events, logs, keys, usage and open.
+// Package manage has the commands webhooks, endpoints, events, logs, keys, notices, usage and open.
 //
 // They show and change the organisation with single requests. Commands that follow a stream are in package events.
 package manage
@@ -9,9 +9,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
-// Commands returns webhooks, logs, keys, usage and open. Events is separate because package events adds a subcommand.
+// Commands returns webhooks, endpoints, logs, keys, notices, usage and open. Events is separate because package events adds a subcommand.
 func Commands(app *core.App) []*cobra.Command {
-	return []*cobra.Command{webhooks(app), endpoints(app), logs(app), keys(app), usage(app), open(app)}
+	return []*cobra.Command{webhooks(app), endpoints(app), logs(app), keys(app), notices(app), usage(app), open(app)}
 }
 
 // Events returns the group events with additional subcommands.

@@ -18,24 +18,34 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
+type delivery struct {
+	_     struct{} `schema:"LinkDelivery" doc:"The recipient of a link."`
+	Email string   `json:"email,omitempty" maxLength:"254" doc:"The creator's email address. A creator gets at most one email per hour about the same connection. When the account is connected, a receipt with a link to disconnect it goes to the same address."`
+}
+
+// address returns the address that a caller has named; empty for none.
+func (d *delivery) address() string {
+	if d == nil {
+		return ""
+	}
+	return d.Email
+}
+
 type sessionInput struct {
 	Body struct {
-		Platform  string   `json:"platform,omitempty" maxLength:"32" doc:"The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."`
-		Site      string   `json:"site,omitempty" maxLength:"2048" doc:"The https address of the creator's own site, for a platform with siteRequired. Default: the page asks the creator for it."`
-		Kinds     []string `json:"kinds,omitempty" maxItems:"4" doc:"The connect methods that the page offers: oauth, token, credentials, mobile_app. Default: those of the platform; to reconnect an account, those that give the same credentials."`
-		Reference *string  `json:"reference_id,omitempty" maxLength:"255" doc:"Your own reference of the creator. Attempts, accounts and events of the link have it."`
-		Label     *string  `json:"label,omitempty" maxLength:"120" doc:"The label of the account that is connected."`
-		Region    *string  `json:"proxy_country,omitempty" choices:"regions" doc:"The region of the account that is connected."`
-		Account   *string  `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect."`
-		ReturnURL *string  `json:"return_url,omitempty" maxLength:"2048" doc:"The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id in the query."`
-		Origins   []string `json:"allowed_origins,omitempty" maxItems:"10" doc:"Origins that may embed the page in a frame and receive its messages."`
-		ExpiresIn *int     `json:"expires_in_sec,omitempty" minimum:"60" maximum:"604800" doc:"Default: 1800."`
-		Locale    *string  `json:"locale,omitempty" enum:"en,es" doc:"Default: the language of the creator's browser."`
-		Remember  *string  `json:"remember_credentials,omitempty" enum:"ask,always,never" doc:"Default: ask."`
-		Deliver   *struct {
-			_     struct{} `schema:"LinkDelivery" doc:"The recipient of a link."`
-			Email string   `json:"email,omitempty" maxLength:"254" doc:"The creator's email address. A creator gets at most one email per hour about the same connection."`
-		} `json:"deliver,omitempty" doc:"Sends the link to the creator by email, in the language of locale. mail in the response says what became of it. Default: you send url yourself."`
+		Platform  string    `json:"platform,omitempty" maxLength:"32" doc:"The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."`
+		Site      string    `json:"site,omitempty" maxLength:"2048" doc:"The https address of the creator's own site, for a platform with siteRequired. Default: the page asks the creator for it."`
+		Kinds     []string  `json:"kinds,omitempty" maxItems:"4" doc:"The connect methods that the page offers: oauth, token, credentials, mobile_app. Default: those of the platform; to reconnect an account, those that give the same credentials."`
+		Reference *string   `json:"reference_id,omitempty" maxLength:"255" doc:"Your own reference of the creator. Attempts, accounts and events of the link have it."`
+		Label     *string   `json:"label,omitempty" maxLength:"120" doc:"The label of the account that is connected."`
+		Region    *string   `json:"proxy_country,omitempty" choices:"regions" doc:"The region of the account that is connected."`
+		Account   *string   `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect."`
+		ReturnURL *string   `json:"return_url,omitempty" maxLength:"2048" doc:"The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id in the query."`
+		Origins   []string  `json:"allowed_origins,omitempty" maxItems:"10" doc:"Origins that may embed the page in a frame and receive its messages."`
+		ExpiresIn *int      `json:"expires_in_sec,omitempty" minimum:"60" maximum:"604800" doc:"Default: 1800."`
+		Locale    *string   `json:"locale,omitempty" enum:"en,es" doc:"Default: the language of the creator's browser."`
+		Remember  *string   `json:"remember_credentials,omitempty" enum:"ask,always,never" doc:"Default: ask."`
+		Deliver   *delivery `json:"deliver,omitempty" doc:"Sends the link to the creator by email, in the language of locale. mail in the response says what became of it. Default: you send url yourself."`
 	}
 }
 
@@ -87,7 +97,11 @@ type sessionIDInput struct {
 }
 
 type reconnectInput struct {
-	ID string `path:"id" maxLength:"64" doc:"The account's id."`
+	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
+	Body *struct {
+		Locale  *string   `json:"locale,omitempty" enum:"en,es" doc:"The language of the page and of the email. Default: the language of the creator's browser; English for the email."`
+		Deliver *delivery `json:"deliver,omitempty" doc:"Sends the link to the creator by email. mail in the response says what became of it. Default: you send url yourself."`
+	}
 }
 
 type pageBody struct {
@@ -130,10 +144,11 @@ func (a *operations) linkRoutes(t *endpoint.Table) {
 	}, a.listSessions)
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "createReconnectLink", Method: http.MethodPost, Path: "/v1/accounts/{id}/reconnect-link", Tag: "Accounts", Status: http.StatusCreated,
-		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.reconnect_link", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.reconnect_link", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ValidationFailed},
 		Summary: "Create a link to reconnect an account",
-		Description: "Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps its region, label, metadata and credentials unless the creator changes them. " +
+		Description: "Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator, or let the service mail it with `deliver`. The account keeps its region, label, metadata and credentials unless the creator changes them. " +
 			"For a link with other settings, use `POST /v1/connect/sessions` with `account_id`.",
+		Example: map[string]any{"deliver": map[string]any{"email": "luna@example.com"}, "locale": "en"},
 	}, endpoint.OnAccount(a.createReconnectLink))
 	a.funnelRoutes(t)
 	endpoint.Typed(t, endpoint.Operation{
@@ -154,9 +169,7 @@ func (a *operations) createSession(ctx context.Context, in *sessionInput) (*sess
 		Kinds: b.Kinds, ReferenceID: deref(b.Reference), Label: deref(b.Label), Region: deref(b.Region), ReturnURL: deref(b.ReturnURL),
 		AllowedOrigins: b.Origins, ExpiresIn: time.Duration(deref(b.ExpiresIn)) * time.Second, Locale: deref(b.Locale), Remember: deref(b.Remember),
 	}
-	if b.Deliver != nil {
-		d.DeliverEmail = b.Deliver.Email
-	}
+	d.DeliverEmail = b.Deliver.address()
 	org := endpoint.Caller(ctx).Org
 	if b.Account != nil {
 		at, err := endpoint.ParseAccount(*b.Account)
@@ -212,7 +225,7 @@ func (a *operations) chooseKinds(ctx context.Context, o org.Org, p registry.Plat
 	return err
 }
 
-func (a *operations) createReconnectLink(ctx context.Context, at id.Account, _ *reconnectInput) (*sessionOutput, error) {
+func (a *operations) createReconnectLink(ctx context.Context, at id.Account, in *reconnectInput) (*sessionOutput, error) {
 	org := endpoint.Caller(ctx).Org
 	known, err := a.Accounts.Get(ctx, org.ID, at)
 	if err != nil {
@@ -220,6 +233,12 @@ func (a *operations) createReconnectLink(ctx context.Context, at id.Account, _ *
 	}
 	d := link.ReconnectDraft(at, known.Credentials)
 	d.Platform, d.Site = known.Place.Platform, known.Place.Site
+	if p, ok := a.Platforms.Get(d.Platform); ok {
+		d.PlatformName = p.Catalog.Name
+	}
+	if in.Body != nil {
+		d.DeliverEmail, d.Locale = in.Body.Deliver.address(), deref(in.Body.Locale)
+	}
 	return a.createLink(ctx, org, d)
 }
 

@@ -2,6 +2,7 @@ import { useNavigate, useParams } from '@tanstack/react-router'
 import { useSession } from '@/shell/session'
 import { Card, Empty, PageHead, Tabs } from '@/ui'
 import { ConnectPage } from './ConnectPage'
+import { Notices } from './Notices'
 import { Organisation } from './Organisation'
 import { Origins } from './Origins'
 import { Sessions } from './Sessions'
@@ -11,6 +12,7 @@ import { Team } from './Team'
 const sections = [
   { value: 'org', label: 'Organisation' },
   { value: 'team', label: 'Team' },
+  { value: 'notices', label: 'Notices' },
   { value: 'page', label: 'Connect page' },
   { value: 'origins', label: 'Origins & URLs' },
   { value: 'sessions', label: 'Sessions' },
@@ -36,6 +38,8 @@ export default function Settings() {
         {(v) =>
           v === 'team' ? (
             <Team />
+          ) : v === 'notices' ? (
+            <Notices />
           ) : v === 'page' ? (
             <ConnectPage />
           ) : v === 'origins' ? (

@@ -10,12 +10,26 @@ import type {
   AuditEntry,
   AuditPage,
   ConnectSession,
+  LinkDelivery,
   ListedAccount,
   Me,
   OrgReceipt,
   PurgeReceipt,
   ReceiptKeyList,
 } from "../types.js";
+
+/** The parameters of accounts.createReconnectLink. */
+export interface AccountsCreateReconnectLinkParams {
+  /**
+   * Sends the link to the creator by email. mail in the response says what became of it. Default: you send url
+   * yourself.
+   */
+  deliver?: LinkDelivery;
+  /**
+   * The language of the page and of the email. Default: the language of the creator's browser; English for the email.
+   */
+  locale?: "en" | "es";
+}
 
 /** The parameters of accounts.listAudit. */
 export interface AccountsListAuditParams {
@@ -89,18 +103,23 @@ export class AccountsGroup {
   /**
    * Create a link to reconnect an account.
    *
-   * Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps
-   * its region, label, metadata and credentials unless the creator changes them. For a link with other settings, use
-   * `POST /v1/connect/sessions` with `account_id`.
+   * Creates a connect session for this account, open for 24 hours. Send `session.url` to the creator, or let the
+   * service mail it with `deliver`. The account keeps its region, label, metadata and credentials unless the creator
+   * changes them. For a link with other settings, use `POST /v1/connect/sessions` with `account_id`.
    *
    * Needs the scope `accounts:write`.
    */
-  createReconnectLink(accountId: string, options?: CallOptions): Promise<ConnectSession> {
+  createReconnectLink(
+    accountId: string,
+    params?: AccountsCreateReconnectLinkParams,
+    options?: CallOptions,
+  ): Promise<ConnectSession> {
     return this.transport
       .json<{ session: ConnectSession }>(
         {
           method: "POST",
           path: `/v1/accounts/${segment(accountId)}/reconnect-link`,
+          json: params,
           keyed: true,
         },
         options,

@@ -11,6 +11,7 @@ import type {
   ConnectSession,
   ConnectSessionPage,
   CurlAttempt,
+  LinkDelivery,
   PlatformList,
 } from "../types.js";
 
@@ -318,12 +319,6 @@ export interface Cookie {
   /** The value of the cookie. */
   value: string;
   [member: string]: unknown;
-}
-
-/** The recipient of a link. */
-export interface LinkDelivery {
-  /** The creator's email address. A creator gets at most one email per hour about the same connection. */
-  email?: string;
 }
 
 /** Connects creators' accounts and follows connect attempts. */

@@ -9,6 +9,7 @@ import type {
   Member,
   MemberKeysRevoked,
   MemberRemoved,
+  NoticeSettings,
   SupportAccessList,
   Team,
 } from "../types.js";
@@ -23,6 +24,16 @@ export interface TeamInviteParams {
   locale?: "en" | "es";
   /** What the person may do after joining. */
   role: "owner" | "admin" | "developer" | "support";
+}
+
+/** The parameters of team.setNotices. */
+export interface TeamSetNoticesParams {
+  /** The notices to send; an empty list for all. Default: unchanged. */
+  kinds?: ("webhook_failing" | "account_attention" | "usage" | "key_expiring")[];
+  /** The language of the notices. Default: unchanged. */
+  locale?: "en" | "es";
+  /** A Slack-compatible URL, which gets each notice as {"text": …}: https and a public host. Default: unchanged. */
+  slackUrl?: string;
 }
 
 /** The parameters of team.updateMember. */
@@ -56,6 +67,20 @@ export class TeamGroup {
       },
       options,
     );
+  }
+
+  /**
+   * Get how the organisation is notified.
+   *
+   * The service sends a notice if a webhook has been failing for 10 minutes, if an account needs a person, at 80 % and
+   * 100 % of the month's calls, and before an API key expires: at most one of each kind per hour.
+   *
+   * Needs the scope `me:read`.
+   */
+  getNotices(options?: CallOptions): Promise<NoticeSettings> {
+    return this.transport
+      .json<{ notices: NoticeSettings }>({ method: "GET", path: "/v1/org/notices" }, options)
+      .then((answer) => answer.notices);
   }
 
   /**
@@ -135,6 +160,20 @@ export class TeamGroup {
   }
 
   /**
+   * Reset how the organisation is notified.
+   *
+   * Deletes the Slack-compatible URL and the choice of kinds and language. All notices are sent by email again;
+   * recipients who have unsubscribed stay unsubscribed.
+   *
+   * Needs the scope `me:write`.
+   */
+  resetNotices(options?: CallOptions): Promise<NoticeSettings> {
+    return this.transport
+      .json<{ notices: NoticeSettings }>({ method: "DELETE", path: "/v1/org/notices" }, options)
+      .then((answer) => answer.notices);
+  }
+
+  /**
    * Revoke the keys of a member.
    *
    * Revokes all keys that a member, or a person who has left, created directly or with other keys. The calling key is
@@ -152,6 +191,27 @@ export class TeamGroup {
       },
       options,
     );
+  }
+
+  /**
+   * Set how the organisation is notified.
+   *
+   * Changes the members that are set, and leaves the others as they are.
+   *
+   * Needs the scope `me:write`.
+   */
+  setNotices(params?: TeamSetNoticesParams, options?: CallOptions): Promise<NoticeSettings> {
+    return this.transport
+      .json<{ notices: NoticeSettings }>(
+        {
+          method: "POST",
+          path: "/v1/org/notices",
+          json: params ?? {},
+          keyed: true,
+        },
+        options,
+      )
+      .then((answer) => answer.notices);
   }
 
   /**

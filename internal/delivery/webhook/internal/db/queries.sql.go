@@ -1260,6 +1260,110 @@ func (q *Queries) Existing(ctx context.Context, accounts []string) ([]string, er
 	return items, nil
 }
 
+const failingEndpoints = `-- name: FailingEndpoints :many
+SELECT e.org_id, e.id, e.url, p.fail_since
+FROM webhook_endpoint_progress p JOIN webhook_endpoint e ON e.org_id = p.org_id AND e.id = p.endpoint_id
+WHERE (e.org_id, e.id) > ($1::text, $2::text) AND e.deleted_at IS NULL AND p.state = 'backoff' AND p.fail_since <= $3
+ORDER BY e.org_id, e.id LIMIT $4
+`
+
+type FailingEndpointsParams struct {
+	AfterOrg string
+	AfterID  string
+	Before   *time.Time
+	MaxRows  int32
+}
+
+type FailingEndpointsRow struct {
+	OrgID     id.Org
+	ID        string
+	Url       string
+	FailSince *time.Time
+}
+
+// tenant: the organisations of failing endpoints are notified alike
+func (q *Queries) FailingEndpoints(ctx context.Context, arg FailingEndpointsParams) ([]FailingEndpointsRow, error) {
+	rows, err := q.db.Query(ctx, failingEndpoints,
+		arg.AfterOrg,
+		arg.AfterID,
+		arg.Before,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FailingEndpointsRow
+	for rows.Next() {
+		var i FailingEndpointsRow
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.ID,
+			&i.Url,
+			&i.FailSince,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const failingLanes = `-- name: FailingLanes :many
+SELECT l.org_id, l.account_id, w.url, l.fail_since
+FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id AND w.deleted_at IS NULL
+WHERE (l.org_id, l.account_id) > ($1::text, $2::text) AND l.state = 'backoff' AND l.fail_since <= $3
+ORDER BY l.org_id, l.account_id LIMIT $4
+`
+
+type FailingLanesParams struct {
+	AfterOrg     string
+	AfterAccount string
+	Before       *time.Time
+	MaxRows      int32
+}
+
+type FailingLanesRow struct {
+	OrgID     id.Org
+	AccountID string
+	Url       string
+	FailSince *time.Time
+}
+
+// tenant: the organisations of failing webhooks are notified alike
+func (q *Queries) FailingLanes(ctx context.Context, arg FailingLanesParams) ([]FailingLanesRow, error) {
+	rows, err := q.db.Query(ctx, failingLanes,
+		arg.AfterOrg,
+		arg.AfterAccount,
+		arg.Before,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FailingLanesRow
+	for rows.Next() {
+		var i FailingLanesRow
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.AccountID,
+			&i.Url,
+			&i.FailSince,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const fence = `-- name: Fence :many
 SELECT webhook_bucket.bucket FROM webhook_bucket
 JOIN (SELECT unnest($1::smallint[]) AS bucket, unnest($2::bigint[]) AS epoch) n

@@ -153,6 +153,66 @@ func (q *Queries) Exists(ctx context.Context, arg ExistsParams) (bool, error) {
 	return exists, err
 }
 
+const expiring = `-- name: Expiring :many
+SELECT org_id, id, label, expires_at FROM api_key
+WHERE (org_id, id) > ($1::text, $2::text) AND kind = 'secret' AND revoked_at IS NULL AND replaced_by = '' AND expires_at > $3
+    AND (expires_at <= $4 AND expires_at - created_at >= $5::interval OR expires_at <= $6 AND expires_at - created_at >= $7::interval)
+ORDER BY org_id, id LIMIT $8
+`
+
+type ExpiringParams struct {
+	AfterOrg string
+	AfterID  string
+	Now      *time.Time
+	InWeek   *time.Time
+	TwoWeeks time.Duration
+	InDay    *time.Time
+	TwoDays  time.Duration
+	MaxRows  int32
+}
+
+type ExpiringRow struct {
+	OrgID     id.Org
+	ID        id.Key
+	Label     string
+	ExpiresAt *time.Time
+}
+
+// tenant: the organisations of keys that expire are notified alike
+func (q *Queries) Expiring(ctx context.Context, arg ExpiringParams) ([]ExpiringRow, error) {
+	rows, err := q.db.Query(ctx, expiring,
+		arg.AfterOrg,
+		arg.AfterID,
+		arg.Now,
+		arg.InWeek,
+		arg.TwoWeeks,
+		arg.InDay,
+		arg.TwoDays,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExpiringRow
+	for rows.Next() {
+		var i ExpiringRow
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.ID,
+			&i.Label,
+			&i.ExpiresAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const extendSession = `-- name: ExtendSession :exec
 UPDATE api_key SET expires_at = $1 WHERE session_id = $2 AND kind = 'session' AND revoked_at IS NULL
 `

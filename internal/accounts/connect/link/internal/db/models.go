@@ -50,4 +50,5 @@ type ConnectSession struct {
 	BrowserName      string
 	BrowserSystem    string
 	Others           int32
+	ReceiptTo        []byte
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const byToken = `-- name: ByToken :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session WHERE token_hash = $1
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others, receipt_to FROM connect_session WHERE token_hash = $1
 `
 
 // tenant: the token is the capability, and says whose the session is
@@ -50,6 +50,7 @@ func (q *Queries) ByToken(ctx context.Context, tokenHash []byte) (ConnectSession
 		&i.BrowserName,
 		&i.BrowserSystem,
 		&i.Others,
+		&i.ReceiptTo,
 	)
 	return i, err
 }
@@ -85,7 +86,7 @@ func (q *Queries) CountOpened(ctx context.Context, arg CountOpenedParams) (Count
 }
 
 const due = `-- name: Due :many
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others, receipt_to FROM connect_session WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
 `
 
 type DueParams struct {
@@ -133,6 +134,7 @@ func (q *Queries) Due(ctx context.Context, arg DueParams) ([]ConnectSession, err
 			&i.BrowserName,
 			&i.BrowserSystem,
 			&i.Others,
+			&i.ReceiptTo,
 		); err != nil {
 			return nil, err
 		}
@@ -145,7 +147,7 @@ func (q *Queries) Due(ctx context.Context, arg DueParams) ([]ConnectSession, err
 }
 
 const find = `-- name: Find :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session WHERE id = $1
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others, receipt_to FROM connect_session WHERE id = $1
 `
 
 // tenant: the browser's secret is the capability; it is checked against the session that is found
@@ -182,6 +184,7 @@ func (q *Queries) Find(ctx context.Context, argID id.Session) (ConnectSession, e
 		&i.BrowserName,
 		&i.BrowserSystem,
 		&i.Others,
+		&i.ReceiptTo,
 	)
 	return i, err
 }
@@ -201,7 +204,7 @@ func (q *Queries) Forget(ctx context.Context, arg ForgetParams) error {
 }
 
 const forgetAccount = `-- name: ForgetAccount :exec
-UPDATE connect_session SET reference_id = '', label = '', site = '', browser_name = '', browser_system = ''
+UPDATE connect_session SET reference_id = '', label = '', site = '', browser_name = '', browser_system = '', receipt_to = NULL
 WHERE org_id = $1 AND (connected_account = $2::text OR account_id = $2::text)
 `
 
@@ -217,7 +220,7 @@ func (q *Queries) ForgetAccount(ctx context.Context, arg ForgetAccountParams) er
 }
 
 const get = `-- name: Get :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session WHERE org_id = $1 AND id = $2
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others, receipt_to FROM connect_session WHERE org_id = $1 AND id = $2
 `
 
 type GetParams struct {
@@ -258,6 +261,7 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (ConnectSession, error
 		&i.BrowserName,
 		&i.BrowserSystem,
 		&i.Others,
+		&i.ReceiptTo,
 	)
 	return i, err
 }
@@ -284,10 +288,10 @@ func (q *Queries) GetPage(ctx context.Context, orgID id.Org) (ConnectPage, error
 const insert = `-- name: Insert :exec
 INSERT INTO connect_session (
     org_id, id, token_hash, status, platform, site, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember,
-    attempts, active_attempt, connected_account, created_at, updated_at, expires_at, due_at
+    attempts, active_attempt, connected_account, created_at, updated_at, expires_at, due_at, receipt_to
 ) VALUES (
     $1, $2, $3, 'open', $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-    '{}', '', '', $15, $15, $16, $16
+    '{}', '', '', $15, $15, $16, $16, $17
 )
 `
 
@@ -308,6 +312,7 @@ type InsertParams struct {
 	Remember       string
 	Now            time.Time
 	ExpiresAt      time.Time
+	ReceiptTo      []byte
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
@@ -328,12 +333,13 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.Remember,
 		arg.Now,
 		arg.ExpiresAt,
+		arg.ReceiptTo,
 	)
 	return err
 }
 
 const list = `-- name: List :many
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others, receipt_to FROM connect_session
 WHERE org_id = $1 AND id < $2
     AND (
         $3::text = '' OR status = $3 AND ($3 NOT IN ('open', 'in_progress') OR active_attempt <> '' OR expires_at > $4)
@@ -402,6 +408,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ConnectSession, e
 			&i.BrowserName,
 			&i.BrowserSystem,
 			&i.Others,
+			&i.ReceiptTo,
 		); err != nil {
 			return nil, err
 		}
@@ -414,7 +421,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ConnectSession, e
 }
 
 const lock = `-- name: Lock :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session WHERE org_id = $1 AND id = $2 FOR UPDATE
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others, receipt_to FROM connect_session WHERE org_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockParams struct {
@@ -455,12 +462,13 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (ConnectSession, err
 		&i.BrowserName,
 		&i.BrowserSystem,
 		&i.Others,
+		&i.ReceiptTo,
 	)
 	return i, err
 }
 
 const openOfAccount = `-- name: OpenOfAccount :many
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others FROM connect_session
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at, platform, site, browsers, bound_at, browser_name, browser_system, others, receipt_to FROM connect_session
 WHERE org_id = $1 AND account_id = $2 AND account_id <> '' AND finished_at IS NULL AND expires_at > $3
 ORDER BY id DESC LIMIT 5
 `
@@ -510,6 +518,7 @@ func (q *Queries) OpenOfAccount(ctx context.Context, arg OpenOfAccountParams) ([
 			&i.BrowserName,
 			&i.BrowserSystem,
 			&i.Others,
+			&i.ReceiptTo,
 		); err != nil {
 			return nil, err
 		}
@@ -556,7 +565,8 @@ const save = `-- name: Save :exec
 UPDATE connect_session
 SET status = $1, attempts = $2, active_attempt = $3, connected_account = $4,
     updated_at = $5, finished_at = $6, due_at = $7, opened_at = $8, browsers = $9,
-    bound_at = $10, browser_name = $11, browser_system = $12, others = $13
+    bound_at = $10, browser_name = $11, browser_system = $12, others = $13,
+    receipt_to = CASE WHEN $6::timestamptz IS NULL THEN receipt_to END
 WHERE org_id = $14 AND id = $15
 `
 
