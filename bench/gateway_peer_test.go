@@ -40,7 +40,7 @@ func readCanned(t *testing.T) (c canned) {
 }
 
 // servePlatform serves the sandbox's recorded responses at minimal cost. It is also the proxy of every region: it
-// accepts CONNECT and then answers the requests in the tunnel itself.
+// accepts CONNECT and then answers the requests in the tunnel itself, after BENCH_LATENCY.
 func servePlatform(address string, c canned) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -53,6 +53,12 @@ func servePlatform(address string, c canned) error {
 	me := map[string][]byte{}
 	for id, body := range c.Me {
 		me[id] = wrap(body)
+	}
+	latency := time.Duration(0)
+	if text := os.Getenv("BENCH_LATENCY"); text != "" {
+		if latency, err = time.ParseDuration(text); err != nil {
+			return err
+		}
 	}
 	small, large, one := wrap(c.Small), wrap(c.Large), wrap(c.One)
 	pick := func(head []byte) []byte {
@@ -77,12 +83,12 @@ func servePlatform(address string, c canned) error {
 		if err != nil {
 			return err
 		}
-		go answerAll(conn, pick)
+		go answerAll(conn, latency, pick)
 	}
 }
 
 // answerAll answers the requests on a connection one by one.
-func answerAll(conn net.Conn, pick func(head []byte) []byte) {
+func answerAll(conn net.Conn, latency time.Duration, pick func(head []byte) []byte) {
 	defer conn.Close()
 	in := bufio.NewReaderSize(conn, 64<<10)
 	for {
@@ -93,6 +99,9 @@ func answerAll(conn net.Conn, pick func(head []byte) []byte) {
 		answer := pick(head)
 		if _, err := in.Discard(length); err != nil {
 			return
+		}
+		if latency > 0 && !bytes.HasPrefix(answer, []byte("HTTP/1.1 200 OK\r\n\r\n")) { // not of CONNECT
+			time.Sleep(latency)
 		}
 		if _, err := conn.Write(answer); err != nil {
 			return
