@@ -26,6 +26,8 @@ type canned struct {
 	Me map[string]json.RawMessage
 	// Small and Large are pages of messages, of about 1 KB and 64 KB; One is a message.
 	Small, Large, One json.RawMessage
+	// Frames is the page of live events that a connect reads.
+	Frames json.RawMessage
 }
 
 // readCanned reads the responses that record wrote.
@@ -60,7 +62,7 @@ func servePlatform(address string, c canned) error {
 			return err
 		}
 	}
-	small, large, one := wrap(c.Small), wrap(c.Large), wrap(c.One)
+	small, large, one, frames := wrap(c.Small), wrap(c.Large), wrap(c.One), wrap(c.Frames)
 	pick := func(head []byte) []byte {
 		line, _, _ := bytes.Cut(head, []byte("\r\n"))
 		switch {
@@ -72,6 +74,8 @@ func servePlatform(address string, c canned) error {
 			return large
 		case bytes.Contains(line, []byte("/messages")):
 			return small
+		case bytes.Contains(line, []byte("/live/frames")):
+			return frames
 		}
 		_, rest, _ := bytes.Cut(head, []byte("auth_id="))
 		id, _, _ := bytes.Cut(rest, []byte(";"))
@@ -178,6 +182,7 @@ func record(b *testing.B, s *sandboxd) (file string, c canned) {
 	for _, who := range s.creators {
 		c.Me[who.id] = get(who, "/me")
 	}
+	c.Frames = get(s.creators[0], "/live/frames?limit=500")
 	page := get(s.creators[0], "/chats/"+s.creators[0].fan+"/messages")
 	var members map[string]json.RawMessage
 	var items []json.RawMessage
