@@ -15,7 +15,7 @@ import (
 )
 
 // BenchmarkGatewayCold makes calls on many accounts, few of which are used often (Zipf), and counts the transactions that
-// PostgreSQL carries out for them. BENCH_ACCOUNTS sets the number of accounts. The first part calls each account once on a
+// PostgreSQL carries out for them. BENCH_ACCOUNTS sets the number of accounts, a multiple of gatewayOrgs. The first part calls each account once on a
 // node that has never seen it; the second one measures the steady state and compares its latency with that of calls on a few
 // accounts.
 func BenchmarkGatewayCold(b *testing.B) {
@@ -75,7 +75,7 @@ func BenchmarkGatewayCold(b *testing.B) {
 }
 
 // BenchmarkGatewaySlowPlatform lets callers arrive at a fresh node at a steady rate while the platform takes 300 ms for each
-// answer. No call should be refused after the first 10 seconds. An organisation may have 512 calls in progress on a node.
+// answer. No call should be refused after the first 10 seconds.
 func BenchmarkGatewaySlowPlatform(b *testing.B) {
 	perSecond := benchNumber(b, "BENCH_RATE", 1500)
 	g := newGateway(b, 2*gatewayAccounts, 1, "BENCH_LATENCY=300ms")

@@ -27,6 +27,7 @@ const (
 	gatewayClients  = 64
 	gatewayAccounts = 128
 	gatewayKeys     = 16
+	gatewayOrgs     = 4
 	// connectors is how many accounts are connected at a time.
 	connectors = 16
 )
@@ -83,16 +84,19 @@ func nodeEnv() []string {
 	return list
 }
 
-// connect creates an org with keys and connects an account for every creator.
+// connect creates orgs with keys and connects an account for every creator. Keys and accounts belong to the orgs in turn.
 func (g *gateway) connect(b *testing.B, box *sandboxd) {
 	b.Helper()
 	const many = 100_000_000
-	owner := g.node.NewOrg(b, map[string]int{
-		"callsPerMinute": many, "callsPerMonth": 1_000_000_000, "accountReadPerMinute": many, "accountWritePerMinute": many,
-		"connectAttemptsPerHour": many, "maxAccounts": many,
-	})
-	for range gatewayKeys {
-		g.keys = append(g.keys, g.node.Mint(b, owner.Key).Key)
+	var owners [gatewayOrgs]testnode.Org
+	for i := range owners {
+		owners[i] = g.node.NewOrg(b, map[string]int{
+			"callsPerMinute": many, "callsPerMonth": 1_000_000_000, "accountReadPerMinute": many, "accountWritePerMinute": many,
+			"connectAttemptsPerHour": many, "maxAccounts": many,
+		})
+	}
+	for i := range gatewayKeys {
+		g.keys = append(g.keys, g.node.Mint(b, owners[i%gatewayOrgs].Key).Key)
 	}
 	g.accounts, g.cookies = make([]string, len(box.creators)), make([]http.Header, len(box.creators))
 	var connecting errgroup.Group
@@ -106,7 +110,7 @@ func (g *gateway) connect(b *testing.B, box *sandboxd) {
 				}
 			}
 			g.cookies[i] = who.header
-			g.accounts[i] = g.node.Connect(b, owner.Key, "/v1/connect/cookie", map[string]any{
+			g.accounts[i] = g.node.Connect(b, owners[i%gatewayOrgs].Key, "/v1/connect/cookie", map[string]any{
 				"cookie": who.header.Get("Cookie"), "user_agent": "Mozilla/5.0 (X11; Linux x86_64)", "headers": headers,
 				"proxy_country": "us",
 			})
