@@ -844,6 +844,14 @@ type ConnectPage struct {
 	Scheme string `json:"scheme"`
 }
 
+// ConnectPageResponse is the look of the organisation's connect pages.
+type ConnectPageResponse struct {
+	// The address of the logo, a PNG that anyone can load; null if there is none.
+	LogoURL *string `json:"logo_url"`
+	// The look of the pages.
+	Page ConnectPage `json:"page"`
+}
+
 // ConnectSession is a link to a hosted page on which a creator connects.
 type ConnectSession struct {
 	// The account that was connected; null if none was.

@@ -369,6 +369,15 @@ class ConnectMobileParams(TypedDict):
     """Cancel an open attempt for the same login instead of refusing the request."""
 
 
+class ConnectSetLogoParams(TypedDict):
+    """The arguments of connect.set_logo."""
+
+    image: str
+    """A PNG, JPEG or GIF file in base64, of at most 512 KiB and 2048 pixels on each side. It is scaled to 256 pixels
+    and stored as PNG.
+    """
+
+
 class ConnectSetPageParams(TypedDict):
     """The arguments of connect.set_page."""
 
@@ -3259,6 +3268,7 @@ __all__ = [
     "ConnectListSessionsParams",
     "ConnectLoginParams",
     "ConnectMobileParams",
+    "ConnectSetLogoParams",
     "ConnectSetPageParams",
     "ConnectSubmitParams",
     "ConnectTokenParams",

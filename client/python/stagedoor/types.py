@@ -1082,6 +1082,15 @@ class ConnectPage(TypedDict):
     """Light or dark; system follows the creator's device."""
 
 
+class ConnectPageResponse(TypedDict):
+    """The look of the organisation's connect pages."""
+
+    logo_url: str | None
+    """The address of the logo, a PNG that anyone can load; null if there is none."""
+    page: ConnectPage
+    """The look of the pages."""
+
+
 class ConnectSession(TypedDict):
     """A link to a hosted page on which a creator connects."""
 
@@ -5553,6 +5562,7 @@ __all__ = [
     "ConnectFunnel",
     "ConnectFunnelMethod",
     "ConnectPage",
+    "ConnectPageResponse",
     "ConnectSession",
     "ConnectSessionFinishedData",
     "ConnectSessionPage",

@@ -1172,6 +1172,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/org/logo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Set the logo of the connect pages */
+        put: operations["setOrgLogo"];
+        post?: never;
+        /** Delete the logo of the connect pages */
+        delete: operations["deleteOrgLogo"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/org/members": {
         parameters: {
             query?: never;
@@ -2164,6 +2182,7 @@ export interface components {
             scheme: "system" | "light" | "dark";
         };
         ConnectPageResponse: {
+            logo_url: string | null;
             page: components["schemas"]["ConnectPage"];
         };
         ConnectSession: {
@@ -3079,6 +3098,9 @@ export interface components {
             /** @enum {string} */
             locale?: "en" | "es";
             slackUrl?: string;
+        };
+        SetOrgLogoRequest: {
+            image: string;
         };
         SetSandboxFaultRequest: {
             count?: number;
@@ -5496,6 +5518,52 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["InvitationWithdrawn"];
+                };
+            };
+        };
+    };
+    setOrgLogo: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetOrgLogoRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConnectPageResponse"];
+                };
+            };
+        };
+    };
+    deleteOrgLogo: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConnectPageResponse"];
                 };
             };
         };

@@ -567,6 +567,14 @@ export interface ConnectPage {
   scheme: "system" | "light" | "dark";
 }
 
+/** The look of the organisation's connect pages. */
+export interface ConnectPageResponse {
+  /** The address of the logo, a PNG that anyone can load; null if there is none. */
+  logo_url: string | null;
+  /** The look of the pages. */
+  page: ConnectPage;
+}
+
 /** A link to a hosted page on which a creator connects. */
 export interface ConnectSession {
   /** The account that was connected; null if none was. */
