@@ -9,6 +9,7 @@ import { number, plural } from '@/lib/format'
 import { useDialogs } from '@/shell/dialogs'
 import { useSession, useWhyNot } from '@/shell/session'
 import {
+  Avatar,
   Button,
   ButtonLink,
   Card,
@@ -37,6 +38,7 @@ import {
   type Column,
 } from '@/ui'
 import { nameOf, reasonOf } from './reasons'
+import { SelectionBar, useSelection } from './Selection'
 
 type Row = ListedAccount
 interface Page {
@@ -74,6 +76,7 @@ export default function Accounts() {
     { refetchInterval: 60_000 },
   )
   const rows = list.rows ?? []
+  const selection = useSelection(rows)
   const counts = list.first?.counts
   const of = (state: string) => counts?.[state]
   const all = counts ? (counts['total'] ?? states.reduce((sum, [s]) => sum + (counts[s] ?? 0), 0)) : undefined
@@ -93,16 +96,50 @@ export default function Accounts() {
       Reconnect
     </Button>
   )
+  // The API sorts by label from A to Z and by activity with the latest first; without either, by the date connected.
+  const sort = (order: string, direction: 'ascending' | 'descending') => ({
+    direction: f.values.order === order ? direction : ('none' as const),
+    toggle: () => f.set({ order: f.values.order === order ? '' : order }),
+  })
   const columns: Column<Row>[] = [
+    {
+      key: 'select',
+      head: (
+        <input
+          type="checkbox"
+          className="size-4 align-middle accent-accent"
+          aria-label="Select all accounts in the list"
+          checked={selection.all}
+          onChange={selection.toggleAll}
+        />
+      ),
+      from: 'sm',
+      className: 'w-8',
+      cell: (a) => (
+        <input
+          type="checkbox"
+          className="size-4 align-middle accent-accent"
+          aria-label={`Select ${nameOf(a)}`}
+          checked={selection.has(a.id)}
+          onChange={() => selection.toggle(a.id)}
+        />
+      ),
+    },
     {
       key: 'account',
       head: 'Account',
+      sort: sort('label', 'ascending'),
       cell: (a) => (
-        <div className="min-w-0 max-w-64">
-          <Link to="/accounts/$id" params={{ id: a.id }} className="block truncate font-medium hover:underline">
-            {nameOf(a)}
-          </Link>
-          <Id id={a.id} short />
+        <div className="flex max-w-72 min-w-0 items-center gap-3">
+          <span className="max-sm:hidden">
+            <Avatar name={nameOf(a)} seed={a.id} />
+          </span>
+          <div className="min-w-0">
+            <Link to="/accounts/$id" params={{ id: a.id }} className="block truncate font-medium hover:underline">
+              {nameOf(a)}
+            </Link>
+            <Id id={a.id} short />
+          </div>
         </div>
       ),
     },
@@ -151,6 +188,7 @@ export default function Accounts() {
     {
       key: 'seen',
       head: 'Last seen',
+      sort: sort('lastSeen', 'descending'),
       from: 'sm',
       cell: (a) => <Time at={a.lastSeenAt} className="whitespace-nowrap text-mute" />,
     },
@@ -193,12 +231,7 @@ export default function Accounts() {
       />
       <Card flush>
         <div className="flex flex-wrap items-center gap-2 border-b px-4 py-3">
-          <SearchInput
-            label="Label, account id or upstream id"
-            value={text}
-            onChange={setText}
-            className="w-full sm:w-72"
-          />
+          <SearchInput label="Label, name or id" value={text} onChange={setText} className="w-full sm:w-72" />
           <Chips
             label="State"
             value={f.values.state}
@@ -273,6 +306,7 @@ export default function Accounts() {
               )
             ) : (
               <>
+                <SelectionBar selection={selection} why={why} />
                 <Table label="Accounts" columns={columns} rows={rows} rowKey={(a) => a.id} />
                 <More shown={rows.length} what={rows.length === 1 ? 'account' : 'accounts'} query={list} />
               </>
