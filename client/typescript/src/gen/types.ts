@@ -3020,13 +3020,20 @@ export interface SignatureCheck {
   accountId: string | null;
   /** The observations, most important first. */
   details: SignatureDetail[];
+  /** The endpoint that was compared; null if the delivery was compared with the webhook of an account, or with none. */
+  endpointId: string | null;
   /** The stored event with which the body was compared; null if there is none. */
   eventId: string | null;
   /** An explanation of the problem and what to do. */
   message: string;
-  /** With other_account: the account whose secret was used. */
+  /** With other_account: the account whose secret was used; null if it is that of an endpoint. */
   secretOfAccountId: string | null;
-  /** match and timestamp_old mean that the signature is correct. */
+  /** With other_account: the endpoint whose secret was used; null if it is that of an account. */
+  secretOfEndpointId: string | null;
+  /**
+   * match and timestamp_old mean that the signature is correct. other_account: the secret of another account's webhook,
+   * or of an endpoint.
+   */
   verdict:
     | "match"
     | "timestamp_old"
@@ -3967,6 +3974,11 @@ export interface WebhookTest {
   delivered: boolean;
   /** How long the receiver took, in milliseconds. */
   durationMs: number;
+  /**
+   * Why there was no response, in words, for example: connection refused, timed out after 10 s, the certificate has
+   * expired. Null if there was one.
+   */
+  error: string | null;
   /** The first 512 bytes of the response. */
   responseSnippet: string;
   /** 0 if there was no response. */
