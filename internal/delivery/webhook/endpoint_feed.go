@@ -320,8 +320,9 @@ const (
 func (f *feedReader) read(ctx context.Context) {
 	w := f.w
 	caughtUp, hidden := false, hiddenMin
-	idle := time.NewTimer(0)
-	defer idle.Stop()
+	// The poll goes on however often deliveries end.
+	poll := time.NewTicker(time.Duration(float64(feedPolls*w.deps.Config.PollEvery) * (0.5 + rand.Float64())))
+	defer poll.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -329,13 +330,15 @@ func (f *feedReader) read(ctx context.Context) {
 		case <-f.hold.lost:
 			return
 		case <-f.run.changed:
-			return
+			if f.isOutdated(ctx) {
+				return
+			}
 		default:
 		}
 		w.mu.Lock()
 		work := w.machine.FeedWork(f.number)
 		w.mu.Unlock()
-		wait := time.Duration(float64(feedPolls*w.deps.Config.PollEvery) * (0.5 + rand.Float64()))
+		var again <-chan time.Time
 		switch {
 		case work.Probe:
 			f.probe(ctx, work.After)
@@ -347,34 +350,43 @@ func (f *feedReader) read(ctx context.Context) {
 				if ctx.Err() == nil {
 					w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read events for endpoint", slog.String(logkey.Endpoint, string(f.run.at.ID)), slog.Any(logkey.Error, err))
 				}
-				wait = retryAfter
+				again = time.After(retryAfter)
 				break
 			}
 			if n > 0 {
 				hidden = hiddenMin
 			}
 			if f.isHidden(ctx, reached, hidden) {
-				wait, hidden = hidden, min(2*hidden, hiddenMax)
+				again, hidden = time.After(hidden), min(2*hidden, hiddenMax)
 				break
 			}
 			caughtUp = n < min(feedPage, work.Room)
 			continue
 		}
-		idle.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return
 		case <-f.hold.lost:
 			return
 		case <-f.run.changed:
-			return
+			if f.isOutdated(ctx) {
+				return
+			}
 		case <-f.live:
 			caughtUp, hidden = false, hiddenMin
 		case <-f.hold.deliveryEnded: // there may be room
-		case <-idle.C:
+		case <-again:
+		case <-poll.C:
 			caughtUp = false
 		}
 	}
+}
+
+// isOutdated reports whether the endpoint was changed or deleted since it was read. The node that makes a change, the
+// message about it and the poll all announce it.
+func (f *feedReader) isOutdated(ctx context.Context) bool {
+	r, err := readEndpoint(ctx, f.w.deps.DB, f.run.at)
+	return err != nil || r.Gen != f.hook.Gen
 }
 
 // isHidden reports whether an event of which a message came is not in the log yet. One that does not appear for long was lost in
@@ -396,7 +408,7 @@ func (f *feedReader) isHidden(ctx context.Context, reached event.Position, waite
 	f.mu.Lock()
 	f.wanted = min(f.wanted, reached.Tx)
 	f.mu.Unlock()
-	return false
+	return true // it may have become visible since the log was read, so read once more
 }
 
 // readPage reads the next events of the log and gives those that the endpoint wants to the machine.

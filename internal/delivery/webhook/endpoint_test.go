@@ -131,6 +131,42 @@ func TestAnEndpointGetsTheEventsOfAllAccounts(t *testing.T) {
 	})
 }
 
+// A node that stops in good order repeats no delivery of an account that was further than another one.
+func TestAnEndpointThatStopsRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.config.Patience = 50 * time.Millisecond
+	slow, quick := r.account(), r.account()
+	var blocked atomic.Bool
+	blocked.Store(true)
+	release := make(chan struct{})
+	rec := newReceiver(t, func(_ http.ResponseWriter, _ string, _ int, g got) {
+		if blocked.Load() && accountOf(g) == slow.ID {
+			<-release
+		}
+	})
+	n, e := r.endpointNode(webhook.NewEndpoint{URL: rec.URL + "/e"}, slow, quick)
+	r.post(slow, "message", 3)
+	r.post(quick, "message", 3)
+	until(t, "one account got everything, the other one waits", func() bool {
+		list := rec.requests("/e")
+		return len(seqsOf(list, quick)) == 3 && len(seqsOf(list, slow)) == 1
+	})
+	n.shutdown()
+	blocked.Store(false)
+	close(release)
+	r.holder(e.ID, slow, quick)
+	r.post(quick, "message", 1)
+	until(t, "both accounts got everything", func() bool {
+		list := rec.requests("/e")
+		return slices.Equal(distinct(seqsOf(list, slow)), seqsUpTo(3)) && slices.Contains(seqsOf(list, quick), 4)
+	})
+	if got := seqsOf(rec.requests("/e"), quick); !slices.Equal(got, seqsUpTo(4)) {
+		t.Errorf("the account that was ahead got %v", got)
+	}
+	until(t, "no row is left", func() bool { return r.rows(endpointRows) == 0 })
+}
+
 // Kinds, accounts and platforms select events.
 func TestAnEndpointSelectsEvents(t *testing.T) {
 	t.Parallel()
@@ -208,6 +244,24 @@ func TestOneFailingAccountHoldsUpNoOther(t *testing.T) {
 	broken.Store(false)
 	until(t, "the account got everything", func() bool { return slices.Equal(distinct(seqsOf(rec.requests("/e"), bad)), seqsUpTo(10)) })
 	until(t, "no row is left", func() bool { return r.rows(endpointRows) == 0 })
+}
+
+// Events whose message was lost are found although deliveries of another account fail all the time.
+func TestAnEndpointPollsWhileAnAccountFails(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.config.Lane.Delays = []time.Duration{10 * time.Millisecond}
+	bad, good := r.account(), r.account()
+	rec := newReceiver(t, func(w http.ResponseWriter, _ string, _ int, g got) {
+		if accountOf(g) == bad.ID {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	r.endpointNode(webhook.NewEndpoint{URL: rec.URL + "/e"}, bad, good)
+	r.post(bad, "message", 1)
+	rec.wait(t, "/e", 5)
+	r.store(good, "message", 1)
+	until(t, "the event was found", func() bool { return len(seqsOf(rec.requests("/e"), good)) == 1 })
 }
 
 // An endpoint that is down is one row and is sent little, however many accounts have events. When it works again, every account

@@ -484,13 +484,15 @@ func (f feedFlush) of(b *bucket) *feedChanges {
 }
 
 // flushFeedLane adds the row of a lane of an endpoint to a batch. A lane that has pending events and no row holds up the
-// endpoint's position. A lane gets a row if it does not keep up, or if it fails although the endpoint works for others.
+// endpoint's position. A lane gets a row if it does not keep up, if it fails although the endpoint works for others, or if
+// the endpoint stops: what was delivered after a position that is held up would be delivered again.
 func (m *Machine) flushFeedLane(l *Lane, batch *Batch, feeds feedFlush, now time.Time) {
 	f := l.bucket.feed
 	pending := l.hasPending()
 	keepsRow := l.stored != rowAbsent
-	mayStart := f.row.State == Live && !m.IsHeld(l.org) && !l.bucket.stopping
-	behind := pending && l.hasCursor() && (now.Sub(l.oldestPendingAt()) >= m.HoldFor || len(l.items) >= m.InMemory && (l.head > l.tail || l.headStale))
+	mayStart := f.row.State == Live && !m.IsHeld(l.org)
+	behind := pending && l.hasCursor() && (l.bucket.stopping || now.Sub(l.oldestPendingAt()) >= m.HoldFor ||
+		len(l.items) >= m.InMemory && (l.head > l.tail || l.headStale))
 	if behind && mayStart {
 		m.fire(l, phase.FellBehind, occasion{now: now})
 	}
