@@ -4676,7 +4676,8 @@ type WebhookEndpointHealth struct {
 	LastSuccessAt *time.Time `json:"lastSuccessAt"`
 	// When the endpoint is tried next; null while it works.
 	NextAttemptAt *time.Time `json:"nextAttemptAt"`
-	// failing means that the endpoint does not work for any account. One of healthy, failing, paused, disabled.
+	// failing means that the endpoint accepts nothing: it is down, or accounts fail and nothing has been accepted since. If
+	// it fails for some accounts and works for others, it is healthy. One of healthy, failing, paused, disabled.
 	State string `json:"state"`
 	// The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none.
 	SuccessRate24h *float64 `json:"successRate24h"`

@@ -5387,7 +5387,9 @@ class WebhookEndpointHealth(TypedDict):
     nextAttemptAt: str | None
     """When the endpoint is tried next; null while it works."""
     state: WebhookHealthState
-    """failing means that the endpoint does not work for any account."""
+    """failing means that the endpoint accepts nothing: it is down, or accounts fail and nothing has been accepted
+    since. If it fails for some accounts and works for others, it is healthy.
+    """
     successRate24h: float | None
     """The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none."""
 

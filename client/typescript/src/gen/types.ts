@@ -3916,7 +3916,10 @@ export interface WebhookEndpointHealth {
   lastSuccessAt: string | null;
   /** When the endpoint is tried next; null while it works. */
   nextAttemptAt: string | null;
-  /** failing means that the endpoint does not work for any account. */
+  /**
+   * failing means that the endpoint accepts nothing: it is down, or accounts fail and nothing has been accepted since.
+   * If it fails for some accounts and works for others, it is healthy.
+   */
   state: "healthy" | "failing" | "paused" | "disabled";
   /** The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none. */
   successRate24h: number | null;
