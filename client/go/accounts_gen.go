@@ -15,8 +15,8 @@ type AccountsService struct{ client *Client }
 type AccountsCreateReconnectLinkParams struct {
 	// Sends the link to the creator by email. mail in the response says what became of it. Default: you send url yourself.
 	Deliver *LinkDelivery `json:"deliver,omitzero"`
-	// The language of the page and of the email. Default: the language of the creator's browser; English for the email. One
-	// of en, es.
+	// The language of the page. The email is in Spanish if this is es, or else in English. Default: the language of the
+	// creator's browser. One of en, es, pt, fr, de.
 	Locale string `json:"locale,omitzero"`
 }
 

@@ -71,8 +71,8 @@ type ConnectCreateSessionParams struct {
 	AccountID string `json:"account_id,omitzero"`
 	// Origins that may embed the page in a frame and receive its messages.
 	AllowedOrigins []string `json:"allowed_origins,omitzero"`
-	// Sends the link to the creator by email, in the language of locale. mail in the response says what became of it.
-	// Default: you send url yourself.
+	// Sends the link to the creator by email, in Spanish if that is the locale, or else in English. mail in the response
+	// says what became of it. Default: you send url yourself.
 	Deliver *LinkDelivery `json:"deliver,omitzero"`
 	// Default: 1800.
 	ExpiresInSec int64 `json:"expires_in_sec,omitzero"`
@@ -81,7 +81,7 @@ type ConnectCreateSessionParams struct {
 	Kinds []string `json:"kinds,omitzero"`
 	// The label of the account that is connected.
 	Label string `json:"label,omitzero"`
-	// Default: the language of the creator's browser. One of en, es.
+	// Default: the language of the creator's browser. One of en, es, pt, fr, de.
 	Locale string `json:"locale,omitzero"`
 	// The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's.
 	Platform string `json:"platform,omitzero"`

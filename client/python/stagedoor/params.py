@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         AttemptKind,
         AttemptState,
         ChatsListFilter,
+        ConnectCreateSessionLocale,
         ConnectSessionStatus,
         ConnectSubmitOtpChannel,
         Cookie,
@@ -59,8 +60,9 @@ class AccountsCreateReconnectLinkParams(TypedDict):
     """Sends the link to the creator by email. mail in the response says what became of it. Default: you send url
     yourself.
     """
-    locale: NotRequired[Literal["en", "es"]]
-    """The language of the page and of the email. Default: the language of the creator's browser; English for the email.
+    locale: NotRequired[ConnectCreateSessionLocale]
+    """The language of the page. The email is in Spanish if this is es, or else in English. Default: the language of the
+    creator's browser.
     """
 
 
@@ -184,8 +186,8 @@ class ConnectCreateSessionParams(TypedDict):
     allowed_origins: NotRequired[list[str]]
     """Origins that may embed the page in a frame and receive its messages."""
     deliver: NotRequired[LinkDelivery]
-    """Sends the link to the creator by email, in the language of locale. mail in the response says what became of it.
-    Default: you send url yourself.
+    """Sends the link to the creator by email, in Spanish if that is the locale, or else in English. mail in the
+    response says what became of it. Default: you send url yourself.
     """
     expires_in_sec: NotRequired[int]
     """Default: 1800."""
@@ -195,7 +197,7 @@ class ConnectCreateSessionParams(TypedDict):
     """
     label: NotRequired[str]
     """The label of the account that is connected."""
-    locale: NotRequired[Literal["en", "es"]]
+    locale: NotRequired[ConnectCreateSessionLocale]
     """Default: the language of the creator's browser."""
     platform: NotRequired[str]
     """The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's."""

@@ -60,6 +60,8 @@ AuditActorKind = Literal["key", "operator", "system", "creator", "member"]
 
 ChatsListFilter = Literal["all", "unread", "pinned", "priority", "online"]
 
+ConnectCreateSessionLocale = Literal["en", "es", "pt", "fr", "de"]
+
 ConnectFlowFieldType = Literal["email", "password", "text", "url", "cookie", "header", "boolean"]
 
 ConnectSessionStatus = Literal["open", "in_progress", "success", "exited", "expired"]
@@ -5556,6 +5558,7 @@ __all__ = [
     "ChatsMarkAllReadResult",
     "Comment",
     "CommentPage",
+    "ConnectCreateSessionLocale",
     "ConnectFlow",
     "ConnectFlowField",
     "ConnectFlowFieldType",

@@ -189,8 +189,9 @@ type Accounts struct {
 	environments cache.Cache[id.Org, environment.Environment]
 	// platforms caches the platform of accounts, which never changes.
 	platforms cache.Cache[id.Account, placedAccount]
-	// seenWritten holds when RecordSeen last wrote a success of an account, by this node's clock.
+	// seenWritten holds when RecordSeen last took a success of an account, by this node's clock.
 	seenWritten cache.Cache[id.Account, time.Time]
+	seen        seenAccounts
 	// cached holds accounts with their sealed sessions, for calls.
 	cached cache.Cache[id.Account, *cachedAccount]
 	// reads merges concurrent reads of the same account.

@@ -411,7 +411,8 @@ func TestAccountOfAnotherOrgIsNotFound(t *testing.T) {
 	}
 	foreign := a
 	foreign.Org = other
-	if err := r.Accounts.RecordSeen(ctx, foreign); err != nil {
+	r.Accounts.RecordSeen(foreign)
+	if err := r.Accounts.WriteSeen(ctx); err != nil {
 		t.Error(err)
 	}
 	if got := r.Get(a); got.State != account.Active || got.Label != "Luna" || got.SessionVersion != a.SessionVersion {

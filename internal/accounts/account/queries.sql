@@ -129,9 +129,19 @@ DELETE FROM account_secret WHERE org_id = @org_id AND account_id = @account_id A
 DELETE FROM account_secret WHERE org_id = @org_id AND account_id = @account_id;
 
 -- name: Seen :exec
-UPDATE account_health SET last_seen_at = @now, troubles = CASE WHEN @calm::boolean THEN 0 ELSE troubles END,
-    probe_at = CASE WHEN @calm AND probe_at IS NOT NULL THEN @probe_at::timestamptz ELSE probe_at END
-WHERE org_id = @org_id AND account_id = @account_id AND (last_seen_at IS NULL OR last_seen_at <= @before);
+-- tenant: each account has its own org
+-- A row that is locked is being written for another reason, so it is skipped instead of waited for.
+UPDATE account_health SET last_seen_at = @now, troubles = CASE WHEN seen.calm THEN 0 ELSE troubles END,
+    probe_at = CASE WHEN seen.calm AND account_health.probe_at IS NOT NULL THEN seen.probe_at ELSE account_health.probe_at END
+FROM (
+    SELECT due.org_id, due.account_id, n.calm, n.probe_at
+    FROM (SELECT unnest(@orgs::text[]) AS org_id, unnest(@accounts::text[]) AS account_id, unnest(@calm::boolean[]) AS calm,
+        unnest(@probe_ats::timestamptz[]) AS probe_at) n
+    JOIN account_health due ON due.org_id = n.org_id AND due.account_id = n.account_id
+    WHERE due.last_seen_at IS NULL OR due.last_seen_at <= @before
+    FOR UPDATE OF due SKIP LOCKED
+) seen
+WHERE account_health.org_id = seen.org_id AND account_health.account_id = seen.account_id;
 
 -- name: Checked :exec
 -- A probe that is written down late does not start those of an account that was paused meanwhile.

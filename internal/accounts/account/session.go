@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
@@ -218,15 +221,22 @@ func credentialsMissing() error {
 		"The account's credentials are not remembered, so it cannot be signed in automatically.")
 }
 
-// seenEvery is the minimum time between two writes of an account's last success.
-const seenEvery = time.Minute
+const (
+	// seenEvery is the minimum time between two writes of an account's last success.
+	seenEvery = time.Minute
+	// seenPause is how long successes are collected before they are written with one statement.
+	seenPause = 500 * time.Millisecond
+	// seenAtMost is how long writing them may take.
+	seenAtMost = 10 * time.Second
+)
 
-// RecordSeen records that the platform accepted the session, and postpones the next probe of an active account. It
-// writes at most once a minute per account and node, and otherwise costs one cache lookup.
-func (s *Accounts) RecordSeen(ctx context.Context, a Account) error {
+// RecordSeen records that the platform accepted the session, and postpones the next probe of an active account. The
+// success is written by seenPause later, at most once a minute per account and node; otherwise it costs one cache lookup.
+// A node that ends at that moment loses it, and a later success is written instead.
+func (s *Accounts) RecordSeen(a Account) {
 	now := s.deps.Now() // this node's clock only limits its writes
 	if last, ok := s.seenWritten.Get(a.ID); ok && now.Sub(last) < seenEvery {
-		return nil
+		return
 	}
 	fresh := false
 	s.seenWritten.Change(a.ID, func(last time.Time, found bool) (time.Time, cache.Outcome) {
@@ -237,15 +247,51 @@ func (s *Accounts) RecordSeen(ctx context.Context, a Account) error {
 		return now, cache.Replace
 	})
 	if !fresh {
+		return
+	}
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	if s.seen.list = append(s.seen.list, a); len(s.seen.list) == 1 {
+		s.seen.timer = time.AfterFunc(seenPause, s.FlushSeen)
+	}
+}
+
+// seenAccounts are accounts whose success is not written yet. timer writes them.
+type seenAccounts struct {
+	mu    sync.Mutex
+	list  []Account
+	timer *time.Timer
+}
+
+// FlushSeen is WriteSeen for the end of a node. It only logs a failure.
+func (s *Accounts) FlushSeen() {
+	ctx, cancel := context.WithTimeout(postgres.WithAllOrgs(context.Background()), seenAtMost)
+	defer cancel()
+	if err := s.WriteSeen(ctx); err != nil {
+		s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record successes of accounts", slog.Any(logkey.Error, err))
+	}
+}
+
+// WriteSeen writes the successes that RecordSeen has collected.
+func (s *Accounts) WriteSeen(ctx context.Context) error {
+	s.seen.mu.Lock()
+	list := s.seen.list
+	s.seen.list = nil
+	if s.seen.timer != nil {
+		s.seen.timer.Stop()
+	}
+	s.seen.mu.Unlock()
+	if len(list) == 0 {
 		return nil
 	}
 	now, err := s.Time(ctx)
+	if err == nil {
+		err = recordSeen(ctx, s.deps.DB, list, now)
+	}
 	if err != nil {
-		return err
+		for i := range list {
+			s.seenWritten.Drop(list[i].ID) // the next success is written
+		}
 	}
-	var next *time.Time
-	if a.State == Active {
-		next = probeAt(Active, now)
-	}
-	return recordSeen(ctx, s.deps.DB, a, now, next)
+	return err
 }

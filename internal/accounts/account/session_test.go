@@ -170,25 +170,29 @@ func TestSuccessIsRecordedOnceAMinuteAndPostponesTheProbe(t *testing.T) {
 	a := connectActive(t, r, "1")
 	r.Clock.Advance(10 * time.Minute)
 	for range 1000 {
-		must.OK(t, r.Accounts.RecordSeen(t.Context(), a))
+		r.Accounts.RecordSeen(a)
 	}
+	must.OK(t, r.Accounts.WriteSeen(t.Context()))
 	first := r.Get(a)
 	if !first.LastSeenAt.Equal(r.Clock.Now()) || first.Health.ProbeAt.Before(r.Clock.Now().Add(13*time.Minute)) || first.Health.ProbeAt.After(r.Clock.Now().Add(17*time.Minute)) {
 		t.Fatalf("%+v", first.Health)
 	}
 	r.Clock.Advance(30 * time.Second)
-	must.OK(t, r.Accounts.RecordSeen(t.Context(), a))
+	r.Accounts.RecordSeen(a)
+	must.OK(t, r.Accounts.WriteSeen(t.Context()))
 	if got := r.Get(a); !got.LastSeenAt.Equal(*first.LastSeenAt) {
 		t.Fatal("written twice within a minute")
 	}
 	r.Clock.Advance(31 * time.Second)
-	must.OK(t, r.Accounts.RecordSeen(t.Context(), a))
+	r.Accounts.RecordSeen(a)
+	must.OK(t, r.Accounts.WriteSeen(t.Context()))
 	if got := r.Get(a); !got.LastSeenAt.Equal(r.Clock.Now()) {
 		t.Fatal("not written after a minute")
 	}
 	b := trigger(t, r, a, account.Cause{On: account.Pause, Reason: account.ReasonPausedByCaller})
 	r.Clock.Advance(2 * time.Minute)
-	must.OK(t, r.Accounts.RecordSeen(t.Context(), b))
+	r.Accounts.RecordSeen(b)
+	must.OK(t, r.Accounts.WriteSeen(t.Context()))
 	if got := r.Get(a); got.Health.ProbeAt != nil {
 		t.Fatal("a late success started the probes of a paused account")
 	}

@@ -189,13 +189,19 @@ func storeRotation(ctx context.Context, tx postgres.Tx, a *Account, sealed []byt
 	return true, putSecret(ctx, tx, sessionAddress(*a), sealed)
 }
 
-// recordSeen writes a success unless another node has written one within half of seenEvery. next, if not nil, is the
-// time of the next probe; it does not start the probes of an account that has none.
-func recordSeen(ctx context.Context, q db.DBTX, a Account, now time.Time, next *time.Time) error {
+// recordSeen writes successes of accounts, except of those of which another node has written one within half of seenEvery.
+// It also postpones the probes of active accounts.
+func recordSeen(ctx context.Context, q db.DBTX, list []Account, now time.Time) error {
 	before := now.Add(-seenEvery / 2)
-	p := db.SeenParams{OrgID: a.Org, AccountID: a.ID, Now: &now, Calm: next != nil, Before: &before}
-	if next != nil {
-		p.ProbeAt = *next
+	p := db.SeenParams{Now: &now, Before: &before}
+	for i := range list {
+		a := &list[i]
+		next := now
+		if at := probeAt(Active, now); a.State == Active && at != nil {
+			next = *at
+		}
+		p.Orgs, p.Accounts = append(p.Orgs, string(a.Org)), append(p.Accounts, string(a.ID))
+		p.Calm, p.ProbeAts = append(p.Calm, a.State == Active), append(p.ProbeAts, next)
 	}
 	return db.New(q).Seen(ctx, p)
 }

@@ -37,7 +37,8 @@ func TestOnlyIdleAccountsAreProbed(t *testing.T) {
 	a, login := r.connectActive(false)
 	r.Clock.Advance(13 * time.Minute)
 	r.runRound(0)
-	must.OK(t, r.Accounts.RecordSeen(t.Context(), a))
+	r.Accounts.RecordSeen(a)
+	must.OK(t, r.Accounts.WriteSeen(t.Context()))
 	r.Clock.Advance(13 * time.Minute)
 	r.runRound(0)
 	if n := r.requestCount(login); n != 0 {

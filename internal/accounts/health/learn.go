@@ -48,7 +48,8 @@ func (h *Health) learn(ctx context.Context, a account.Account, err error) error 
 		return nil
 	}
 	if f.result == good && a.State == account.Active {
-		return h.deps.Accounts.RecordSeen(ctx, a)
+		h.deps.Accounts.RecordSeen(a)
+		return nil
 	}
 	if !h.mayRecord(a.ID) {
 		return nil

@@ -43,6 +43,7 @@ func TestProfileIsTheCatalogsMeAndCountsAsAProbe(t *testing.T) {
 	if _, err := r.health.Profile(t.Context(), a.Org, a.ID); err != nil {
 		t.Fatal(err)
 	}
+	must.OK(t, r.Accounts.WriteSeen(t.Context()))
 	r.Clock.Advance(10 * time.Minute)
 	r.runRound(0) // the account was used
 	if n := r.requestCount(login); n != 2 {

@@ -63,7 +63,7 @@ func (w *routes) of(a account.Account) *route {
 	}
 	shared := w.origins.GetOrMake(key.origin, func() *breaker { return newBreaker(w.now) })
 	return w.all.GetOrMake(key, func() *route {
-		return &route{name: a.Region, platform: shared, region: newBreaker(w.now), limit: adaptiveLimit{now: w.now, limit: initialLimit}}
+		return &route{name: a.Region, platform: shared, region: newBreaker(w.now), limit: newAdaptiveLimit(w.now)}
 	})
 }
 

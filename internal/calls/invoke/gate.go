@@ -25,7 +25,7 @@ const (
 	orgMin, orgMax = 64, 512
 	// perNode bounds the method calls of the node; other requests have limits of their own. Near this limit, lists are
 	// refused first and then all reads. Writes come last, because a write may be one step of a larger change.
-	perNode      = 1800
+	perNode      = 4096
 	maxLists     = perNode * 80 / 100
 	maxReads     = perNode * 90 / 100
 	overloadWait = 1
@@ -271,8 +271,9 @@ func (l *callQueues[K]) release(key K) {
 	}
 }
 
-// adaptiveLimit bounds the calls in progress of one route. The limit grows slowly with successes and shrinks by a
-// third when calls get no response (AIMD).
+// adaptiveLimit bounds the calls in progress of one route. It shrinks by a third when calls get no response (AIMD). Until
+// it has shrunk, each success makes room for one more call, so that it doubles within the time that a call takes; for
+// calmFor after a cut, the same number of successes as the limit makes room for one.
 type adaptiveLimit struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -284,10 +285,15 @@ type adaptiveLimit struct {
 const (
 	initialLimit = 256
 	minLimit     = 32
-	maxLimit     = 1024
+	maxLimit     = perNode
 	// cutEvery is the minimum interval between cuts, because calls that fail together have one cause.
 	cutEvery = time.Second
+	calmFor  = 10 * time.Second
 )
+
+func newAdaptiveLimit(now func() time.Time) adaptiveLimit {
+	return adaptiveLimit{now: now, limit: initialLimit}
+}
 
 func (v *adaptiveLimit) isFull() bool {
 	v.mu.Lock()
@@ -303,15 +309,21 @@ func (v *adaptiveLimit) acquire() {
 	v.running++
 }
 
-// release counts the end of a call and adapts the limit to its result.
+// release counts the end of a call and adapts the limit to its result. A limit that is less than half used does not grow,
+// because the successes do not show that the route could take more.
 func (v *adaptiveLimit) release(overloaded bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	used := float64(v.running)
 	v.running--
+	now := v.now()
 	switch {
-	case !overloaded: // about one more after as many successes as the limit
+	case overloaded && now.Sub(v.cutAt) >= cutEvery:
+		v.limit, v.cutAt = max(v.limit*2/3, minLimit), now
+	case overloaded || used < v.limit/2:
+	case now.Sub(v.cutAt) < calmFor:
 		v.limit = min(v.limit+1/v.limit, maxLimit)
-	case v.now().Sub(v.cutAt) >= cutEvery:
-		v.limit, v.cutAt = max(v.limit*2/3, minLimit), v.now()
+	default:
+		v.limit = min(v.limit+1, maxLimit)
 	}
 }

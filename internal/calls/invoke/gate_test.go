@@ -128,7 +128,7 @@ func TestListsAreRefusedBeforeReadsAndWrites(t *testing.T) {
 			counts[name]++
 		}
 	}
-	if counts[listMethod] != 1440-64 || counts[readMethod] != 180 || counts[writeMethod] != 180 {
+	if counts[listMethod] != 3276-64 || counts[readMethod] != 410 || counts[writeMethod] != 410 {
 		t.Errorf("places %v", counts)
 	}
 }
@@ -300,4 +300,82 @@ func TestACallIsAwayWhileItWaits(t *testing.T) {
 			t.Errorf("%d calls are away after %d trips, want 12 trips", away.Load(), trips.Load())
 		}
 	})
+}
+
+// platform simulates a platform with a route's limit in front of it, in steps of a millisecond. Calls arrive at a constant
+// rate and take 300 ms. Of more than capacity calls, the platform answers none.
+type platform struct {
+	limit    invoke.Limit
+	now      time.Time
+	capacity int
+	ends     []time.Time
+	failed   []bool
+}
+
+func newPlatform(capacity int) *platform {
+	p := &platform{now: time.Unix(1_800_000_000, 0), capacity: capacity}
+	p.limit = invoke.NewLimit(func() time.Time { return p.now })
+	return p
+}
+
+// run lets calls arrive for a time and returns how many were refused, and how many failed.
+func (p *platform) run(perMilli int, lasting time.Duration) (refused, failed int) {
+	for end := p.now.Add(lasting); p.now.Before(end); p.now = p.now.Add(time.Millisecond) {
+		for len(p.ends) > 0 && !p.ends[0].After(p.now) {
+			p.limit.Release(p.failed[0])
+			if p.failed[0] {
+				failed++
+			}
+			p.ends, p.failed = p.ends[1:], p.failed[1:]
+		}
+		for range perMilli {
+			if p.limit.IsFull() {
+				refused++
+				continue
+			}
+			p.limit.Acquire()
+			p.ends, p.failed = append(p.ends, p.now.Add(300*time.Millisecond)), append(p.failed, len(p.ends) >= p.capacity)
+		}
+	}
+	return refused, failed
+}
+
+// The limit of a route follows the rate of the callers within seconds while the platform is healthy, keeps room to spare
+// after a moment of failures, and settles at what the platform can take.
+func TestTheLimitOfARouteFollowsTheLoad(t *testing.T) {
+	t.Parallel()
+	p := newPlatform(1 << 20)
+	if refused, _ := p.run(10, 2*time.Second); refused == 0 {
+		t.Error("a new route took 3,000 calls immediately")
+	}
+	if refused, _ := p.run(10, 8*time.Second); refused > 0 {
+		t.Errorf("%d calls were refused although the platform was healthy", refused)
+	}
+	p.run(8, time.Second)
+	p.limit.Acquire()
+	p.limit.Release(true)
+	if refused, _ := p.run(8, 30*time.Second); refused > 0 {
+		t.Errorf("%d calls were refused after one failure", refused)
+	}
+
+	idle := newPlatform(1 << 20)
+	idle.run(0, time.Second)
+	before := idle.limit.Now()
+	if idle.run(0, time.Second); idle.limit.Now() != before {
+		t.Error("an idle limit changed")
+	}
+	slow := newPlatform(1 << 20)
+	if slow.run(1, 10*time.Second); slow.limit.Now() > 2*300+1 {
+		t.Errorf("300 concurrent calls have raised the limit to %d", slow.limit.Now())
+	}
+
+	weak := newPlatform(500)
+	weak.run(10, time.Minute)
+	refused, failed := weak.run(10, time.Minute)
+	if served := 10*60_000 - refused - failed; served < 60*1000 {
+		t.Errorf("%d calls were served in a minute, refused %d, failed %d; the platform can serve 100,000", served, refused, failed)
+	}
+	if failed > 60_000 {
+		t.Errorf("%d calls failed in a minute", failed)
+	}
 }

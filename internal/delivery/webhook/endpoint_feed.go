@@ -453,89 +453,129 @@ const (
 )
 
 // probe finds out whether an endpoint that is down works again: it sends the first waiting event of some accounts, one at a
-// time, until one is accepted. Several accounts are tried because the events of one may be what fails.
+// time, until one is accepted. Several accounts are tried because the events of one may be what fails. They are chosen at
+// random, and preferably among those that have not failed yet, because the first of the log may all be of that kind.
 func (f *feedReader) probe(ctx context.Context, after event.Position) {
 	w := f.w
-	p := probing{tried: map[string]bool{}}
-	for scanned := 0; scanned < probeScan && len(p.tried) < probeSources && !p.gone; {
-		list, reached, err := w.deps.Events.OrgAfter(ctx, f.run.at.Org, after, w.readableSince(f.days), w.deps.Config.Lane.Page)
-		if err == nil {
-			err = f.probeAll(ctx, list, &p)
-		}
-		if err != nil {
-			clock.Pause(ctx, retryAfter)
-			return // the probe is still due
-		}
-		if p.works {
-			return
-		}
-		if scanned += len(list); len(list) < w.deps.Config.Lane.Page {
+	chosen, err := f.chooseProbes(ctx, after)
+	tried, last := 0, lane.Result{}
+	for i := range chosen {
+		var outcome lane.Outcome
+		if last, outcome, err = f.tryProbe(ctx, &chosen[i]); err != nil {
 			break
 		}
-		after = reached
+		tried++
+		if outcome == lane.Delivered || outcome == lane.Refused {
+			return
+		}
+		if outcome == lane.Gone {
+			break
+		}
+	}
+	if err != nil {
+		clock.Pause(ctx, retryAfter)
+		return // the probe is still due
 	}
 	w.mu.Lock()
 	now := w.deps.Now()
-	w.machine.FeedProbeFailed(f.number, p.last, len(p.tried) > 0, now)
+	w.machine.FeedProbeFailed(f.number, last, tried > 0, now)
 	job := w.startWork(now)
 	w.mu.Unlock()
 	w.spawn(job)
 	signal(w.timerSet)
 }
 
-// probing is what the probe of an endpoint has found out.
-type probing struct {
-	// tried are the accounts of which an event was sent, and last is the result of the last one.
-	tried map[string]bool
-	last  lane.Result
-	// works means that the endpoint answers again, gone that it will not.
-	works, gone bool
+// chooseProbes returns the first waiting events of at most probeSources accounts, in random order.
+func (f *feedReader) chooseProbes(ctx context.Context, after event.Position) ([]event.Stored, error) {
+	w := f.w
+	seen, page := map[string]bool{}, w.deps.Config.Lane.Page
+	var fresh, suspect sample
+	for scanned := 0; scanned < probeScan; {
+		list, reached, err := w.deps.Events.OrgAfter(ctx, f.run.at.Org, after, w.readableSince(f.days), page)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			e := &list[i]
+			if seen[e.Source] {
+				continue
+			}
+			wanted, err := f.filter.wants(ctx, e)
+			if err != nil {
+				return nil, err
+			}
+			if ok, isSuspect := f.isCandidate(e); !wanted || !ok {
+				continue
+			} else if isSuspect {
+				suspect.add(e)
+			} else {
+				fresh.add(e)
+			}
+			seen[e.Source] = true
+		}
+		if scanned += len(list); len(list) < page {
+			break
+		}
+		after = reached
+	}
+	if len(fresh.chosen) > 0 {
+		return fresh.chosen, nil
+	}
+	return suspect.chosen, nil
+}
+
+func (f *feedReader) isCandidate(e *event.Stored) (ok, suspect bool) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	return f.w.machine.FeedCandidate(f.number, e)
+}
+
+// sample is a random choice of at most probeSources of the events that were added, each with the same chance.
+type sample struct {
+	chosen []event.Stored
+	added  int
+}
+
+func (s *sample) add(e *event.Stored) {
+	s.added++
+	at := rand.IntN(s.added)
+	switch {
+	case len(s.chosen) < probeSources:
+		s.chosen = slices.Insert(s.chosen, at, *e)
+	case at < probeSources:
+		s.chosen[at] = *e
+	}
 }
 
 // errNotProbed means that an event could not be sent now.
 var errNotProbed = errors.New("the event was not sent")
 
-// probeAll sends the events of a page that can be probes, until the endpoint works or is gone.
-func (f *feedReader) probeAll(ctx context.Context, page []event.Stored, p *probing) error {
+// tryProbe sends an event to an endpoint that is down, and reports the result to the machine.
+func (f *feedReader) tryProbe(ctx context.Context, e *event.Stored) (lane.Result, lane.Outcome, error) {
 	w := f.w
-	for i := range page {
-		e := &page[i]
-		if len(p.tried) == probeSources {
-			return nil
-		}
-		ok, err := f.filter.wants(ctx, e)
-		if err != nil {
-			return err
-		}
-		w.mu.Lock()
-		ok = ok && !p.tried[e.Source] && w.machine.FeedCandidate(f.number, e)
-		w.mu.Unlock()
-		if !ok {
-			continue
-		}
-		p.tried[e.Source] = true
-		result, sent := f.sendProbe(ctx, e)
-		if !sent || result.Aborted {
-			return errNotProbed
-		}
-		p.last = result
-		switch outcome := lane.Classify(result); outcome {
-		case lane.Delivered, lane.Refused:
-			w.mu.Lock()
-			now := w.deps.Now()
-			w.machine.FeedProbed(f.number, e, outcome, now)
-			job := w.startWork(now)
-			w.mu.Unlock()
-			w.spawn(job)
-			p.works = true
-			return nil
-		case lane.Gone:
-			p.gone = true
-			return nil
-		case lane.Down, lane.Aborted:
-		}
+	if ok, _ := f.isCandidate(e); !ok {
+		return lane.Result{}, lane.Aborted, errNotProbed // it has been sent since
 	}
-	return nil
+	result, sent := f.sendProbe(ctx, e)
+	if !sent || result.Aborted {
+		return result, lane.Aborted, errNotProbed
+	}
+	outcome := lane.Classify(result)
+	switch outcome {
+	case lane.Delivered, lane.Refused:
+		w.mu.Lock()
+		now := w.deps.Now()
+		w.machine.FeedProbed(f.number, e, outcome, now)
+		job := w.startWork(now)
+		w.mu.Unlock()
+		w.spawn(job)
+	case lane.Down:
+		w.mu.Lock()
+		w.machine.FeedSuspect(f.number, e.Source)
+		w.mu.Unlock()
+	case lane.Gone, lane.Aborted:
+	}
+	return result, outcome, nil
 }
 
 func (f *feedReader) sendProbe(ctx context.Context, e *event.Stored) (result lane.Result, sent bool) {

@@ -264,6 +264,49 @@ func TestAnEndpointPollsWhileAnAccountFails(t *testing.T) {
 	until(t, "the event was found", func() bool { return len(seqsOf(rec.requests("/e"), good)) == 1 })
 }
 
+// Many accounts whose deliveries fail come first in the log. The endpoint is thought to be down, but not for long: it is probed
+// with events of accounts anywhere in the log, and the accounts that fail although it works get rows of their own.
+func TestAnEndpointWorksAlthoughManyAccountsFail(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.config.Lane.Delays = []time.Duration{100 * time.Millisecond}
+	list, bad := make([]account.Account, 100), map[id.Account]bool{}
+	for i := range list {
+		list[i] = account.Account{Org: r.org, ID: id.New[id.Account]()}
+		bad[list[i].ID] = i < 60
+	}
+	var broken atomic.Bool
+	broken.Store(true)
+	rec := newReceiver(t, func(w http.ResponseWriter, _ string, _ int, g got) {
+		if broken.Load() && bad[accountOf(g)] {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	r.endpointNode(webhook.NewEndpoint{URL: rec.URL + "/e"})
+	r.storeMany(list)
+	served := func() (good, all int) {
+		seen := map[id.Account]bool{}
+		for _, g := range rec.requests("/e") {
+			of := accountOf(g)
+			if !seen[of] && !bad[of] {
+				good++
+			}
+			seen[of] = true
+		}
+		return good, len(seen)
+	}
+	until(t, "the other accounts got their events", func() bool {
+		good, _ := served()
+		return good == 40
+	})
+	until(t, "each failing account has a row", func() bool { return r.rows("SELECT count(*) FROM webhook_endpoint_lane") == 60 })
+	until(t, "the endpoint works", func() bool {
+		return r.rows("SELECT count(*) FROM webhook_endpoint_progress WHERE state = 'live'") == 1
+	})
+	broken.Store(false)
+	until(t, "no row is left", func() bool { return r.rows(endpointRows) == 0 })
+}
+
 // An endpoint that is down is one row and is sent little, however many accounts have events. When it works again, every account
 // gets everything in order.
 func TestADeadEndpointIsOneRow(t *testing.T) {

@@ -1,6 +1,7 @@
 package connectpages
 
 import (
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -182,14 +183,18 @@ func (v *visit) stateOf(a View, p *page) (name string, err error) {
 		return "selfie", nil
 	case attempt.AwaitingMobile:
 		p.QR = v.qrOf(a)
-		if v.variant == phone {
+		switch {
+		case v.variant == phone:
+			p.QR = "" // It is in the hand that has scanned it.
+			return "approve", nil
+		case v.onPhone() && p.PlatformPage() != "":
 			return "approve", nil
 		}
 		return "scan", nil
 	case attempt.Success:
 		p.Stage, p.End = atEnd, "success"
 		p.Return = v.returnTo(a, "success")
-		return "success", v.manageOf(a, p)
+		return "success", v.fillSuccess(a, p)
 	case attempt.Failed:
 		return "failed", p.fillFailed()
 	}
@@ -381,13 +386,25 @@ func returnURL(target, status string, facts map[string]string) string {
 	return u.String()
 }
 
-// manageOf adds the link to the creator's own page. The last page is where creators get it.
-func (v *visit) manageOf(a View, p *page) error {
-	if a.Account == "" || v.variant == phone {
+// fillSuccess adds the account that was connected, and the link to the creator's own page about it. The last page is
+// where creators get it.
+func (v *visit) fillSuccess(a View, p *page) error {
+	if a.Account == "" {
 		return nil
 	}
 	ctx, cancel := v.context()
 	defer cancel()
+	connection, err := v.deps.Connections.Connection(ctx, a.Org.ID, a.Account)
+	switch {
+	case errors.Is(err, problem.AccountNotFound.New("")):
+		return nil // It was disconnected since.
+	case err != nil:
+		return err
+	}
+	p.Connection = connection
+	if v.variant == phone {
+		return nil
+	}
 	token, err := v.deps.Links.Make(ctx, a.Org.ID, a.Account)
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func TestChallengesFollowEachOther(t *testing.T) {
 	view := s.do(token, func(*fakeAttempt) {})
 	s.wantText(s.get("/a/"+view.Token+"/phone"), 200, "Take a quick selfie", "Open the check", "!Open on this device")
 	s.do(token, s.succeed)
-	s.wantText(s.get("/a/"+view.Token+"/phone"), 200, "You are connected", "Go back to your other screen")
+	s.wantText(s.get("/a/"+view.Token+"/phone"), 200, "You are connected", "Luna Vega @luna", "Go back to your other screen")
 }
 
 func TestResendingTooSoonIsRefused(t *testing.T) {
@@ -102,6 +102,14 @@ func TestAPhoneApproves(t *testing.T) {
 	}
 	s.do(token, func(st *fakeAttempt) { s.set(st, func(v *connectpages.View) { v.Progress = attempt.Scanned }) })
 	s.wantText(s.get(path), 200, "Code scanned. Tap Approve on your phone.")
+	// A phone cannot scan its own screen: the link opens the app first, and the QR code comes second.
+	for _, agent := range []string{"Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X)", "Mozilla/5.0 (Linux; Android 15; Pixel 9) Chrome/140 Mobile Safari/537.36"} {
+		hand := s.get(path, "User-Agent", agent)
+		s.wantText(hand, 200, "Approve on this phone", "Open the app", "Approve on another phone")
+		if link, qr := strings.Index(hand.body, "https://platform.example/qr/1"), strings.Index(hand.body, "qr.svg"); link < 0 || qr < link {
+			t.Errorf("%s", hand.body)
+		}
+	}
 	s.do(token, func(st *fakeAttempt) { s.fail(st, "mobile_denied") })
 	s.wantText(s.get(path), 200, "The request was declined on your phone", "Try again")
 	s.wantText(s.get(own), 200, "The request was declined on your phone", "!Try again")

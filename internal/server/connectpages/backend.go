@@ -33,7 +33,7 @@ func (b Backend) Org(ctx context.Context, of id.Org) (Org, error) {
 		return Org{}, err
 	}
 	appearance, err := b.Sessions.Page(ctx, of)
-	return Org{ID: o.ID, Name: o.Name, Environment: o.Environment, Page: appearance, Suspended: o.SuspendedAt != nil}, err
+	return Org{ID: o.ID, Name: o.Name, Environment: o.Environment, Page: appearance, Since: o.CreatedAt, Suspended: o.SuspendedAt != nil}, err
 }
 
 func (b Backend) view(ctx context.Context, a connect.Paged) (View, error) {
@@ -42,7 +42,7 @@ func (b Backend) view(ctx context.Context, a connect.Paged) (View, error) {
 		return View{}, err
 	}
 	v := View{
-		Org: o, ID: a.ID, Platform: a.Place.Platform, Site: a.Place.Site, Token: a.Token.Reveal(), Version: a.Version, State: a.State, Progress: a.Progress, Channel: a.Channel, Channels: a.Available,
+		Org: o, ID: a.ID, Kind: a.Kind, Platform: a.Place.Platform, Site: a.Place.Site, Token: a.Token.Reveal(), Version: a.Version, State: a.State, Progress: a.Progress, Channel: a.Channel, Channels: a.Available,
 		Actions: a.NextActions(), SubmissionsLeft: attempt.MaxSubmissions - a.Submissions, ResendAt: a.ResendAt, PhoneURL: a.PhoneURL,
 		PlatformURL: a.PlatformURL, ReferenceID: a.Reference, Session: a.Session, ReturnURL: a.ReturnURL,
 		AllowedOrigins: o.Page.AllowedOrigins, UpdatedAt: a.UpdatedAt,
@@ -187,7 +187,7 @@ func (b Backend) Connection(ctx context.Context, of id.Org, at id.Account) (Conn
 		name = "@" + a.Username
 	}
 	return Connection{
-		Name: name, Since: a.CreatedAt, Platform: a.Place.Platform, Site: a.Place.Site, Remembered: a.RememberCredentials,
+		Name: name, DisplayName: a.DisplayName, Since: a.CreatedAt, Platform: a.Place.Platform, Site: a.Place.Site, Remembered: a.RememberCredentials,
 		Lost: a.State == account.ReconnectRequired, Credentials: a.Credentials,
 	}, nil
 }

@@ -150,6 +150,7 @@ func (h *Pages) routes() {
 		"GET /manage/{token}":   {"connectManage", (*visit).getManage},
 		"POST /manage/{token}":  {"connectManageAct", (*visit).postManage},
 		"GET /connect/privacy":  {"connectPrivacy", (*visit).getPrivacy},
+		identityPattern:         {identityName, (*visit).getIdentity},
 		callbackPattern:         {"connectOAuthCallback", (*visit).getCallback},
 		"/":                     {"unmatched", (*visit).notFound},
 	} {

@@ -61,7 +61,7 @@ type fakeAttempt struct {
 func newFakeBackend(base string, now func() time.Time) *fakeBackend {
 	return &fakeBackend{
 		base: base, now: now, attempts: map[string]*fakeAttempt{}, sessions: map[string]*link.Session{}, accounts: map[id.Account]connectpages.Connection{},
-		org: connectpages.Org{ID: id.New[id.Org](), Name: "Northlight", Environment: environment.Sandbox, Page: link.Page{Scheme: link.SchemeSystem}},
+		org: connectpages.Org{ID: id.New[id.Org](), Name: "Northlight", Environment: environment.Sandbox, Page: link.Page{Scheme: link.SchemeSystem}, Since: time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC)},
 	}
 }
 
@@ -94,7 +94,7 @@ func (w *fakeBackend) begin(kind, email string) *fakeAttempt {
 	it := id.New[id.Attempt]()
 	t := token("at_", string(it))
 	s := &fakeAttempt{changed: make(chan struct{}), view: connectpages.View{
-		Org: w.org, ID: it, Platform: "sandbox", Token: t, Version: 1, State: attempt.Pending, Progress: attempt.Queued, Actions: []string{"poll", "cancel"},
+		Org: w.org, ID: it, Kind: attempt.Kind(kind), Platform: "sandbox", Token: t, Version: 1, State: attempt.Pending, Progress: attempt.Queued, Actions: []string{"poll", "cancel"},
 		AllowedOrigins: w.org.Page.AllowedOrigins, UpdatedAt: w.now(),
 	}}
 	w.attempts[t] = s
@@ -163,7 +163,7 @@ func (w *fakeBackend) fail(s *fakeAttempt, code string) {
 
 func (w *fakeBackend) succeed(s *fakeAttempt) {
 	account := id.New[id.Account]()
-	w.accounts[account] = connectpages.Connection{Name: "@luna", Since: w.now(), Platform: s.view.Platform, Site: s.view.Site}
+	w.accounts[account] = connectpages.Connection{Name: "@luna", DisplayName: "Luna Vega", Since: w.now(), Platform: s.view.Platform, Site: s.view.Site}
 	w.set(s, func(v *connectpages.View) {
 		v.State, v.Account, v.Progress, v.Actions = attempt.Success, account, attempt.Done, []string{"use_account"}
 	})

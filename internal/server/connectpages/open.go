@@ -187,6 +187,12 @@ func browserKind(agent string) link.Browser {
 	return link.Browser{Name: find(browserNames), System: find(systemNames)}
 }
 
+// onPhone reports whether the page is open on a phone, whose camera cannot scan its own screen.
+func (v *visit) onPhone() bool {
+	agent := v.r.UserAgent()
+	return strings.Contains(agent, "iPhone") || strings.Contains(agent, "Android") && strings.Contains(agent, "Mobile")
+}
+
 // frameKey returns the secret in the address of a frame without cookies, and the rest of the address.
 func (v *visit) frameKey() (session string, key secret.String) {
 	session, text, _ := strings.Cut(v.r.PathValue("token"), ".")

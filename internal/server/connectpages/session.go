@@ -85,6 +85,8 @@ func (v *visit) getSession() {
 		v.showError(err)
 	case v.showsForm(a):
 		v.showForm(a)
+	case a != nil && v.retryField(*a) != "":
+		v.showRetry(*a)
 	case a != nil && (v.session.Active != "" || v.session.Status == link.Success || v.session.Status == link.InProgress):
 		v.showAttempt(*a, "", "")
 	case v.session.Status == link.Exited:
@@ -101,6 +103,29 @@ func (v *visit) showsForm(a *View) bool {
 		return false
 	}
 	return a == nil || a.State == attempt.Failed && v.r.URL.Query().Has("again")
+}
+
+// retryField returns the field of the form that the platform refused in the attempt: password or token. It is empty if
+// the attempt did not fail for what the creator entered, or if the form is over.
+func (v *visit) retryField(a View) string {
+	over := a.State != attempt.Failed || v.session.Status.Over() || v.session.Active != "" || v.asksSite() && a.Site == ""
+	switch {
+	case over:
+	case a.Kind == attempt.Credentials && a.Failure == attempt.CodeCredentials && v.offers(link.Credentials):
+		return "password"
+	case a.Kind == attempt.Token && a.Failure == attempt.CodeInvalid && v.offers(link.Token):
+		return "token"
+	}
+	return ""
+}
+
+// showRetry shows the form again, with what the platform said about the last attempt at the field that it refused. For
+// the site that embeds the page, the attempt has failed as any other.
+func (v *visit) showRetry(a View) {
+	if v.asksSite() {
+		v.site = a.Site // It was checked when that attempt started.
+	}
+	v.showLogin(&page{View: a, Field: v.retryField(a), End: "error"}, "failed."+a.Failure)
 }
 
 // exitURL returns the address to return to without having connected.
@@ -295,7 +320,9 @@ func (v *visit) showLogin(p *page, wrong string) {
 	p.visit, p.Stage, p.Return, p.Remember = v, atStart, v.exitURL("cancelled"), v.rememberChecked()
 	status := http.StatusOK
 	if wrong != "" {
-		status = http.StatusUnprocessableEntity
+		if v.r.Method == http.MethodPost {
+			status = http.StatusUnprocessableEntity
+		}
 		if err := p.complain(wrong, 0); err != nil {
 			v.fail(err)
 			return

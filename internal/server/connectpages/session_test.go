@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
+	"github.com/stagedoor/stagedoor/internal/base/environment"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
@@ -83,12 +85,51 @@ func TestAnIncompleteFormNamesTheFieldAndDropsThePassword(t *testing.T) {
 	}
 }
 
-func TestAFailedAttemptIsRetriedOnTheSameLink(t *testing.T) {
+func TestAWrongPasswordIsShownInTheForm(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	path, token := s.startChallenge("bad@sandbox.test")
 	page := s.get(path)
-	s.wantText(page, 200, "Sandbox did not accept this email and password", "Try again")
+	s.wantText(page, 200, "Connect your account", "Sandbox did not accept this email and password", "!Try again")
+	if !strings.Contains(page.body, `id="password" name="password" type="password" autocomplete="current-password" maxlength="1024" required aria-invalid="true" aria-describedby="wrong" autofocus`) {
+		t.Errorf("the message is not at the password: %s", page.body)
+	}
+	s.wantText(s.post(path, "do", "start", "email", "ok@sandbox.test", "password", "good"), 200, "Signing you in")
+	s.do(token, s.succeed)
+	s.wantText(s.get(path), 200, "You are connected")
+	// The site that embeds the page is told, as about any other failure.
+	token, _ = s.open(link.Session{AllowedOrigins: []string{"https://app.example"}})
+	path = s.enter(token) + "/embed"
+	s.post(path, "do", "start", "email", "bad@sandbox.test", "password", "bad")
+	view := s.do(token, s.next)
+	if page := s.get(path); !strings.Contains(page.body, `data-attempt="`+string(view.ID)+`" data-state="completed_failed" data-account="" data-failure="invalid_credentials"`) || !strings.Contains(page.body, `data-end="error"`) {
+		t.Errorf("%s", page.body)
+	}
+	// On the pages of an attempt, which has no form, the message has its own page.
+	s.wantText(s.get("/a/"+view.Token), 200, "We could not connect your account", "Sandbox did not accept this email and password")
+}
+
+func TestAWrongKeyIsShownInTheForm(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	token, _ := s.open(link.Session{Platform: "ghost", Site: "https://maya.example.com", Kinds: []string{link.Token, link.Credentials}})
+	path := s.enter(token)
+	key := strings.Repeat("a", 24) + ":" + strings.Repeat("b", 64)
+	s.wantText(s.post(path, "do", "token", "token", key), 200, "Signing you in")
+	s.do(token, func(st *fakeAttempt) { s.fail(st, "session_invalid") })
+	page := s.get(path)
+	s.wantText(page, 200, "Connect maya.example.com", "Ghost did not accept the sign-in or the key")
+	if !strings.Contains(page.body, `aria-invalid="true" aria-describedby="wrong where" autofocus`) || strings.Contains(page.body, key) {
+		t.Errorf("%s", page.body)
+	}
+}
+
+func TestAFailedAttemptIsRetriedOnTheSameLink(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	path, token := s.startChallenge("locked@sandbox.test")
+	page := s.get(path)
+	s.wantText(page, 200, "Sandbox has locked sign-in for now", "Try again")
 	if !strings.Contains(page.body, `href="`+path+`?again=1"`) {
 		t.Errorf("%s", page.body)
 	}
@@ -135,7 +176,7 @@ func TestSuccessLeadsBack(t *testing.T) {
 	s.post(s.enter(token), "do", "start", "email", "ok@sandbox.test", "password", "good")
 	view := s.do(token, s.succeed)
 	page := s.get(s.enter(token))
-	s.wantText(page, 200, "You are connected", "Continue to Northlight")
+	s.wantText(page, 200, "You are connected", "Luna Vega @luna", "Continue to Northlight")
 	for _, want := range []string{"status=success", "account_id=" + string(view.Account), "session_id=" + string(it.ID), "reference_id=user_456"} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("no %s", want)
@@ -176,4 +217,26 @@ func TestACreatorSeesAndEndsAConnection(t *testing.T) {
 		t.Errorf("%+v", by)
 	}
 	s.wantText(s.post(manage, "do", "revoke"), 200, "Not connected")
+}
+
+func TestAPageSaysWhoOperatesIt(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	token, _ := s.open(link.Session{})
+	page := s.get("/s/" + token)
+	s.wantText(page, 200, "Stagedoor operates this page for Northlight · Is it genuine?")
+	_, rest, _ := strings.Cut(page.body, `<a href="/connect/identity/`)
+	address, _, _ := strings.Cut(rest, `"`)
+	page = s.get("/connect/identity/" + address)
+	s.wantText(page, 200, "Is this page genuine?", "Address "+s.url+"/", "Operated by Stagedoor", "For Northlight", "Customer since March 3, 2026", "Sign in only with accounts made for tests", "!Is it genuine?")
+	if strings.Contains(page.body, "<form") || strings.Contains(page.body, token) {
+		t.Errorf("%s", page.body)
+	}
+	s.org.Environment = environment.Live
+	s.wantText(s.get("/connect/identity/"+address), 200, "!accounts made for tests")
+	s.org.Suspended = true
+	s.wantText(s.get("/connect/identity/"+address), 403, "Northlight cannot connect accounts right now")
+	for _, unknown := range []string{string(id.New[id.Org]()), "x", "org_%00"} {
+		s.wantText(s.get("/connect/identity/"+unknown), 404, "This link has expired", "!Northlight")
+	}
 }

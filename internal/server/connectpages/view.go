@@ -21,6 +21,8 @@ type Org struct {
 	Name        string
 	Environment environment.Environment
 	Page        link.Page
+	// Since is when the org was created.
+	Since time.Time
 	// Suspended means that its pages for connecting are closed.
 	Suspended bool
 }
@@ -29,6 +31,8 @@ type Org struct {
 type View struct {
 	Org Org
 	ID  id.Attempt
+	// Kind is the method of the attempt.
+	Kind attempt.Kind
 	// Platform is the id of the platform, Site the address of the creator's site on it, or empty.
 	Platform, Site string
 	// Token is that of the attempt's own pages.
@@ -134,9 +138,10 @@ type orgs interface {
 
 // Connection is an account as its creator sees it.
 type Connection struct {
-	// Name is the account's name on the platform, for example @luna.
-	Name  string
-	Since time.Time
+	// Name is the account's name on the platform, for example @luna. DisplayName is the one that its fans read, such as
+	// Luna Vega, or empty.
+	Name, DisplayName string
+	Since             time.Time
 	// Platform is the id of the platform, Site the address of the creator's site on it, or empty.
 	Platform, Site string
 	// Remembered means that the password is stored to sign in again.

@@ -93,6 +93,8 @@ type page struct {
 	Again, Lost bool
 	// QR is the address of the QR code, or empty.
 	QR string
+	// Host is the address of all pages, which a creator compares with the address bar.
+	Host string
 }
 
 // stage is how far the creator has come; nowhere for a page without a progress bar.
@@ -130,17 +132,24 @@ func (p *page) T(key string, pairs ...string) (template.HTML, error) {
 
 func (p *page) Lang() string { return p.words.lang }
 
-// Other returns the language that the creator can switch to.
-func (p *page) Other() string {
-	if p.words.lang == "en" {
-		return "es"
+// language is a language of the pages, with its own name for itself.
+type language struct{ Tag, Name string }
+
+// Languages returns the languages of the pages.
+func (p *page) Languages() []language {
+	list := make([]language, 0, len(p.Pages.words))
+	for _, tag := range link.Locales() {
+		list = append(list, language{tag, p.Pages.words[tag].texts["language"]})
 	}
-	return "en"
+	return list
 }
 
-// Switch returns the address of this page in the other language.
-func (p *page) Switch() string {
-	query := url.Values{"lang": {p.Other()}}
+// Language returns the name of the page's language.
+func (p *page) Language() string { return p.words.texts["language"] }
+
+// In returns the address of this page in a language.
+func (p *page) In(lang string) string {
+	query := url.Values{"lang": {lang}}
 	if p.r.URL.Query().Has("again") {
 		query.Set("again", "1")
 	}
@@ -175,6 +184,14 @@ func (p *page) Version() string { return p.version }
 
 func (p *page) Style() template.CSS { return style(p.org.Page) }
 
+// Identity returns the address of the page that says who operates this one; empty if the org is not known.
+func (p *page) Identity() string {
+	if p.org.ID == "" || p.name == identityName {
+		return ""
+	}
+	return "/connect/identity/" + string(p.org.ID) + "?lang=" + p.words.lang
+}
+
 // Embed reports whether the page is embedded in another site.
 func (p *page) Embed() bool { return p.variant == embedded }
 
@@ -185,6 +202,20 @@ func (p *page) Session() *link.Session { return p.session }
 
 // Initial returns the first letter of the org's name.
 func (p *page) Initial() string { return initial(p.org.Name) }
+
+// AccountTitle and AccountHandle name the account that was connected: Luna Vega, and @luna. The handle is empty if the
+// title is the only name.
+func (p *page) AccountTitle() string { return cmp.Or(p.Connection.DisplayName, p.Connection.Name) }
+
+func (p *page) AccountHandle() string {
+	if p.Connection.Name == p.AccountTitle() {
+		return ""
+	}
+	return p.Connection.Name
+}
+
+// AccountInitial stands for the picture of the account, which is at the platform: the pages load nothing from there.
+func (p *page) AccountInitial() string { return initial(p.AccountTitle()) }
 
 // Origins returns the sites that the page may send messages to.
 func (p *page) Origins() string { return strings.Join(p.origins(), " ") }

@@ -133,8 +133,11 @@ func TestTheLanguageIsTheCreators(t *testing.T) {
 	for _, one := range []struct{ path, accepts, want string }{
 		{s.enter(plain), "", "en"},
 		{s.enter(plain), "es-MX,es;q=0.9,en;q=0.8", "es"},
-		{s.enter(plain), "de-DE, en;q=0.3, es;q=0.7", "es"},
-		{s.enter(plain), "fr, *;q=0.5", "en"},
+		{s.enter(plain), "it-IT, en;q=0.3, es;q=0.7", "es"},
+		{s.enter(plain), "de-AT, en;q=0.3", "de"},
+		{s.enter(plain), "pt-BR", "pt"},
+		{s.enter(plain), "fr, *;q=0.5", "fr"},
+		{s.enter(plain), "it, *;q=0.5", "en"},
 		{s.enter(plain), "es;q=0, en;q=0.1", "en"},
 		{s.enter(plain), "es;q=x,;,;q=", "en"},
 		{s.enter(spanish), "en", "es"},
@@ -147,9 +150,9 @@ func TestTheLanguageIsTheCreators(t *testing.T) {
 			t.Errorf("%s with %s is not %s", one.path, one.accepts, one.want)
 		}
 	}
-	// The chosen language stays after a form, and the page links to the other one.
+	// The chosen language stays after a form, and the page links to the others.
 	page := s.get(s.enter(plain) + "?lang=es")
-	if !strings.Contains(page.body, `action="`+s.enter(plain)+`?lang=es"`) || !strings.Contains(page.body, `href="`+s.enter(plain)+`?lang=en" lang="en"`) {
+	if !strings.Contains(page.body, `action="`+s.enter(plain)+`?lang=es"`) || !strings.Contains(page.body, `href="`+s.enter(plain)+`?lang=en" lang="en"`) || !strings.Contains(page.body, `<b lang="es" aria-current="true">Español</b>`) {
 		t.Errorf("%s", page.body)
 	}
 	s.wantText(s.post(s.enter(plain)+"?lang=es", "do", "start", "email", "x", "password", "x"), 422, "Escribe tu correo")

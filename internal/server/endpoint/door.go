@@ -16,7 +16,7 @@ import (
 // bound to the node's own delay, ten times a second, see load.Meter.
 const (
 	// maxInside is the limit of a node that is not overloaded. The limit does not shrink below minPerCPU for each processor.
-	maxInside = maxWorking
+	maxInside = 2000
 	minPerCPU = 8
 	// maxDelay is the delay above which a node is overloaded. A request waits for a processor several times.
 	maxDelay = 5 * time.Millisecond

@@ -13,9 +13,9 @@ import (
 // Limits of one node. A request counts as working only when its body has arrived: until then it costs a connection and
 // little else, and the caller decides how long that takes.
 const (
-	// maxWorking bounds the requests that are processed concurrently: more would only make all of them slower. One org
-	// may have at most half of them.
-	maxWorking       = 2000
+	// maxWorking bounds the requests in progress, most of which wait for a platform (the door bounds the others). It is
+	// above the limit of method calls, so that other requests find a place. One org may have at most half of them.
+	maxWorking       = 5000
 	maxWorkingPerOrg = maxWorking / 2
 	// maxBodiesPerOrg bounds the bodies of an org that are still arriving. A normal body takes milliseconds.
 	maxBodiesPerOrg = 200

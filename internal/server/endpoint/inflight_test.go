@@ -205,7 +205,7 @@ func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 // An org can use at most half of a node's concurrency, so that its slow requests do not block those of others.
 func TestAnOrgCanUseHalfOfANode(t *testing.T) {
 	t.Parallel()
-	const half = 1000
+	const half = 2500
 	started, free := make(chan struct{}, 2*half), make(chan struct{})
 	f := newNotesFixture(t, time.Now, func() { started <- struct{}{}; <-free })
 	get := func(key string) *httptest.ResponseRecorder {

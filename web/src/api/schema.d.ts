@@ -2236,7 +2236,7 @@ export interface components {
             kinds?: string[];
             label?: string;
             /** @enum {string} */
-            locale?: "en" | "es";
+            locale?: "en" | "es" | "pt" | "fr" | "de";
             platform?: string;
             /** @enum {string} */
             proxy_country?: "us" | "uk";
@@ -2249,7 +2249,7 @@ export interface components {
         CreateReconnectLinkRequest: {
             deliver?: components["schemas"]["LinkDelivery"];
             /** @enum {string} */
-            locale?: "en" | "es";
+            locale?: "en" | "es" | "pt" | "fr" | "de";
         };
         CreateWebhookEndpointRequest: {
             accountIds?: string[];

@@ -56,8 +56,8 @@ class AccountsGroup(Group):
         Arguments:
             deliver: Sends the link to the creator by email. mail in the response says what became of it. Default:
                 you send url yourself.
-            locale: The language of the page and of the email. Default: the language of the creator's browser;
-                English for the email.
+            locale: The language of the page. The email is in Spanish if this is es, or else in English. Default: the
+                language of the creator's browser.
         """
         return self._change(
             "POST",

@@ -95,8 +95,8 @@ class ConnectGroup(Group):
         Arguments:
             account_id: The account to reconnect.
             allowed_origins: Origins that may embed the page in a frame and receive its messages.
-            deliver: Sends the link to the creator by email, in the language of locale. mail in the response says
-                what became of it. Default: you send url yourself.
+            deliver: Sends the link to the creator by email, in Spanish if that is the locale, or else in English.
+                mail in the response says what became of it. Default: you send url yourself.
             expires_in_sec: Default: 1800.
             kinds: The connect methods that the page offers: oauth, token, credentials, mobile_app. Default: those of
                 the platform; to reconnect an account, those that give the same credentials.

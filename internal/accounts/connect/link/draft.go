@@ -34,7 +34,7 @@ const (
 )
 
 // Locales lists the languages of the pages.
-func Locales() []string { return []string{"en", "es"} }
+func Locales() []string { return []string{"en", "es", "pt", "fr", "de"} }
 
 // Draft holds the settings of a new session. Empty fields get their defaults.
 type Draft struct {

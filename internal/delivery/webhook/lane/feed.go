@@ -14,10 +14,10 @@ import (
 // the organisation's log: everything up to it is done, except events of lanes that have a row. The caller reads the log and
 // appends its events while FeedWork asks for them.
 //
-// Lanes fail on their own. Only if several that had worked fail, and nothing was delivered in between, the endpoint is
-// down: its lanes forget what they hold, the position goes back to the first event that was not delivered, and nothing is
-// left of the endpoint but one row and one timer. When the timer expires, the caller probes the endpoint (FeedProbed,
-// FeedProbeFailed).
+// Lanes fail on their own. Only if several fail, and nothing was delivered in between, the endpoint is down: its lanes
+// forget what they hold, the position goes back to the first event that was not delivered, and nothing is left of the
+// endpoint but one row and one timer. The caller probes the endpoint immediately and when the timer expires (FeedProbed,
+// FeedProbeFailed). If it accepts a probe, the lanes that had failed are at fault themselves.
 
 // FeedRow is the stored state of an endpoint.
 type FeedRow struct {
@@ -76,7 +76,9 @@ type feed struct {
 	failed      []string
 	failedAt    time.Time
 	lastSuccess time.Time
-	timer       timer
+	// suspects are the sources that have failed since the endpoint is thought to be down.
+	suspects map[string]struct{}
+	timer    timer
 	// probeDue means that the endpoint is down and must be probed.
 	probeDue bool
 	wake     func()
@@ -130,7 +132,9 @@ func (m *Machine) HoldFeed(in Feed, now time.Time) int {
 	m.feeds++
 	b := m.ensureBucket(number)
 	b.holder, b.epoch, b.held, b.loaded = in.Holder, in.Epoch, true, true
-	b.feed = &feed{lease: in.Bucket, hook: in.Hook, row: in.Row, reached: in.Row.After, wake: in.Wake}
+	b.feed = &feed{
+		lease: in.Bucket, hook: in.Hook, row: in.Row, reached: in.Row.After, suspects: map[string]struct{}{}, wake: in.Wake,
+	}
 	b.feed.timer.feed = b
 	for i := range in.Lanes {
 		row := &in.Lanes[i]
@@ -254,14 +258,22 @@ func (m *Machine) FeedSkip(number int, source string, upTo int64, now time.Time)
 }
 
 // FeedCandidate reports whether an event may probe an endpoint that is down: it is the first of its source that is not done.
-// Accounts with a row have their own tries.
-func (m *Machine) FeedCandidate(number int, e *event.Stored) bool {
+// Accounts with a row have their own tries. suspect means that the source has failed since the endpoint is down.
+func (m *Machine) FeedCandidate(number int, e *event.Stored) (ok, suspect bool) {
 	b := m.buckets[number]
 	if b == nil {
-		return false
+		return false, false
 	}
+	_, suspect = b.feed.suspects[e.Source]
 	l := b.lanes[b.laneKey(e.Source)]
-	return l == nil || l.stored == rowAbsent && e.Seq > l.cursor && l.inFlight == 0 && l.strays == 0
+	return l == nil || l.stored == rowAbsent && e.Seq > l.cursor && l.inFlight == 0 && l.strays == 0, suspect
+}
+
+// FeedSuspect reports that an endpoint that is down has failed for a probe of a source.
+func (m *Machine) FeedSuspect(number int, source string) {
+	if b := m.buckets[number]; b != nil {
+		b.feed.suspects[source] = struct{}{}
+	}
 }
 
 // FeedProbed reports that an endpoint that was down has accepted an event, or at least answered it.
@@ -277,6 +289,7 @@ func (m *Machine) FeedProbed(number int, e *event.Stored, outcome Outcome, now t
 			l.head, l.last = e.Seq, e.Position()
 		}
 	}
+	delete(b.feed.suspects, e.Source)
 	b.feed.probeDue = false
 	m.feedUp(b, now)
 }
@@ -291,6 +304,7 @@ func (m *Machine) FeedProbeFailed(number int, r Result, tried bool, now time.Tim
 	f.probeDue, f.stale = false, true
 	if !tried { // nothing waits: the next event goes out as usual
 		f.row.FailSince, f.row.Reason = now, "" // this is no recovery, of which the owner is told
+		clear(f.suspects)
 		m.feedUp(b, now)
 		return
 	}
@@ -326,6 +340,7 @@ func (m *Machine) recordFeedResult(l *Lane, r Result, outcome Outcome, now time.
 	f := b.feed
 	switch outcome {
 	case Delivered, Refused:
+		l.atFault = false
 		f.lastSuccess, f.failed = now, f.failed[:0]
 		if f.row.State == Backoff {
 			m.feedUp(b, now)
@@ -336,8 +351,14 @@ func (m *Machine) recordFeedResult(l *Lane, r Result, outcome Outcome, now time.
 			m.disableFeed(b, ReasonGone, now)
 		}
 	case Down:
-		// A lane that fails for longer says nothing new, nor does a delivery that began before another succeeded.
-		if f.row.State != Live || l.fault == faultEndpoint || now.Add(-r.Took).Before(f.lastSuccess) || slices.Contains(f.failed, l.source) {
+		if now.Add(-r.Took).Before(f.lastSuccess) {
+			return // it began before another succeeded
+		}
+		if f.row.State == Backoff {
+			f.suspects[l.source] = struct{}{}
+		}
+		// A lane that fails for longer says nothing new.
+		if f.row.State != Live || l.fault == faultEndpoint || l.atFault || slices.Contains(f.failed, l.source) {
 			return
 		}
 		if len(f.failed) == 0 {
@@ -345,9 +366,15 @@ func (m *Machine) recordFeedResult(l *Lane, r Result, outcome Outcome, now time.
 		}
 		if f.failed = append(f.failed, l.source); len(f.failed) >= m.OpenLanes {
 			f.row.LastStatus, f.row.LastError = r.Status, r.Failure
-			f.row.State, f.row.FailSince, f.row.FailCount, f.stale = Backoff, f.failedAt, 1, true
+			f.row.State, f.row.FailSince, f.row.FailCount, f.row.NextAt, f.stale = Backoff, f.failedAt, 0, now, true
+			for _, source := range f.failed {
+				f.suspects[source] = struct{}{}
+			}
+			if f.probeDue = r.RetryAfter <= 0; !f.probeDue {
+				f.row.FailCount = 1
+				m.scheduleFeed(b, r, now)
+			}
 			m.stopFeed(b)
-			m.scheduleFeed(b, r, now)
 		}
 	case Aborted:
 	}
@@ -409,6 +436,10 @@ func (m *Machine) feedUp(b *bucket, now time.Time) {
 		})
 	}
 	m.timers.stop(&f.timer)
+	for source := range f.suspects {
+		m.ensureLane(f.row.Org, source, b).atFault = true
+	}
+	clear(f.suspects)
 	f.row.State, f.row.FailSince, f.row.FailCount, f.row.NextAt, f.row.Reason = Live, time.Time{}, 0, time.Time{}, ""
 	f.probeDue, f.stale, f.lastSuccess = false, true, now
 	for _, l := range b.lanes {
@@ -525,7 +556,7 @@ func (m *Machine) isFaultOfLane(l *Lane) bool {
 	if l.phase == phase.Paused || l.phase == phase.Disabled {
 		return true
 	}
-	return l.fault == faultEndpoint && l.bucket.feed.lastSuccess.After(l.row.FailSince)
+	return l.fault == faultEndpoint && (l.atFault || l.bucket.feed.lastSuccess.After(l.row.FailSince))
 }
 
 func (m *Machine) flushFeed(b *bucket, batch *Batch, feeds feedFlush) {

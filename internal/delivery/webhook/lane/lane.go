@@ -189,7 +189,10 @@ type Lane struct {
 	downAt    *host
 	downEntry *list.Element
 	fault     fault
-	timer     timer
+	// atFault means that the lane failed when its endpoint accepted events of others, so that its failures say nothing about
+	// the endpoint until it succeeds.
+	atFault bool
+	timer   timer
 	// queuedAt is the host at whose gate the lane waits for a permit; nil if it does not.
 	queuedAt *host
 	// newer and older link the lanes by their last use.

@@ -43,9 +43,9 @@ type sessionInput struct {
 		ReturnURL *string   `json:"return_url,omitempty" maxLength:"2048" doc:"The address to which the creator's browser goes at the end, with status, account_id, reference_id and session_id in the query."`
 		Origins   []string  `json:"allowed_origins,omitempty" maxItems:"10" doc:"Origins that may embed the page in a frame and receive its messages."`
 		ExpiresIn *int      `json:"expires_in_sec,omitempty" minimum:"60" maximum:"604800" doc:"Default: 1800."`
-		Locale    *string   `json:"locale,omitempty" enum:"en,es" doc:"Default: the language of the creator's browser."`
+		Locale    *string   `json:"locale,omitempty" enum:"en,es,pt,fr,de" doc:"Default: the language of the creator's browser."`
 		Remember  *string   `json:"remember_credentials,omitempty" enum:"ask,always,never" doc:"Default: ask."`
-		Deliver   *delivery `json:"deliver,omitempty" doc:"Sends the link to the creator by email, in the language of locale. mail in the response says what became of it. Default: you send url yourself."`
+		Deliver   *delivery `json:"deliver,omitempty" doc:"Sends the link to the creator by email, in Spanish if that is the locale, or else in English. mail in the response says what became of it. Default: you send url yourself."`
 	}
 }
 
@@ -99,7 +99,7 @@ type sessionIDInput struct {
 type reconnectInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body *struct {
-		Locale  *string   `json:"locale,omitempty" enum:"en,es" doc:"The language of the page and of the email. Default: the language of the creator's browser; English for the email."`
+		Locale  *string   `json:"locale,omitempty" enum:"en,es,pt,fr,de" doc:"The language of the page. The email is in Spanish if this is es, or else in English. Default: the language of the creator's browser."`
 		Deliver *delivery `json:"deliver,omitempty" doc:"Sends the link to the creator by email. mail in the response says what became of it. Default: you send url yourself."`
 	}
 }

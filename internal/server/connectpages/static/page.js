@@ -53,6 +53,13 @@
   };
   if (data.live) follow();
 
+  // The email stays in this tab, so that a creator who mistyped the password need not enter both again.
+  const email = find('#email');
+  const tab = (use) => { try { return use(sessionStorage); } catch { return null; } }; // Frames may have no storage.
+  if (email && find('#password[aria-invalid]') && !email.value) email.value = tab((s) => s.getItem('email')) || '';
+  if (email) email.form.addEventListener('submit', () => tab((s) => s.setItem('email', email.value)));
+  if (data.end === 'success' || find('.account')) tab((s) => s.removeItem('email'));
+
   // A submitted form shows that it is busy, and cannot be submitted twice.
   document.querySelectorAll('form').forEach((form) => form.addEventListener('submit', (event) => {
     if (form.dataset.sent) return event.preventDefault();

@@ -108,10 +108,9 @@ const flows = {
     await tab.see('#wrong', 'Enter your email address');
     await judge(tab, 'start-error');
     await signIn(tab, login('bad'), 'bad');
-    await tab.see('h1', 'We could not connect your account');
-    await tab.see('.lead', 'did not accept this email and password');
-    await judge(tab, 'failed');
-    await tab.click('a.main', 'Try again');
+    await tab.see('#wrong', 'did not accept this email and password');
+    equal(await tab.eval(() => document.querySelector('#email').value), login('bad'), 'the email of the form that was sent');
+    await judge(tab, 'start-wrong');
     await signIn(tab, login('sms'));
     await tab.see('h1', 'Check your phone');
     await tab.until('the field has the focus', () => document.activeElement?.id === 'code');

@@ -155,6 +155,9 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
                   <option value="">Same as the creator’s browser</option>
                   <option value="en">English</option>
                   <option value="es">Español</option>
+                  <option value="pt">Português</option>
+                  <option value="fr">Français</option>
+                  <option value="de">Deutsch</option>
                 </Select>
               )}
             </Field>

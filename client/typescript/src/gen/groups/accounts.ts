@@ -26,9 +26,10 @@ export interface AccountsCreateReconnectLinkParams {
    */
   deliver?: LinkDelivery;
   /**
-   * The language of the page and of the email. Default: the language of the creator's browser; English for the email.
+   * The language of the page. The email is in Spanish if this is es, or else in English. Default: the language of the
+   * creator's browser.
    */
-  locale?: "en" | "es";
+  locale?: "en" | "es" | "pt" | "fr" | "de";
 }
 
 /** The parameters of accounts.listAudit. */

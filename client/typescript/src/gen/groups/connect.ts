@@ -61,8 +61,8 @@ export interface ConnectCreateSessionParams {
   /** Origins that may embed the page in a frame and receive its messages. */
   allowed_origins?: string[];
   /**
-   * Sends the link to the creator by email, in the language of locale. mail in the response says what became of it.
-   * Default: you send url yourself.
+   * Sends the link to the creator by email, in Spanish if that is the locale, or else in English. mail in the response
+   * says what became of it. Default: you send url yourself.
    */
   deliver?: LinkDelivery;
   /** Default: 1800. */
@@ -75,7 +75,7 @@ export interface ConnectCreateSessionParams {
   /** The label of the account that is connected. */
   label?: string;
   /** Default: the language of the creator's browser. */
-  locale?: "en" | "es";
+  locale?: "en" | "es" | "pt" | "fr" | "de";
   /** The platform, from GET /v1/platforms. Default: its first one; a reconnect uses the account's. */
   platform?: string;
   /** The region of the account that is connected. */

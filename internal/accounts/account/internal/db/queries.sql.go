@@ -1623,27 +1623,37 @@ func (q *Queries) Secret(ctx context.Context, arg SecretParams) (SecretRow, erro
 }
 
 const seen = `-- name: Seen :exec
-UPDATE account_health SET last_seen_at = $1, troubles = CASE WHEN $2::boolean THEN 0 ELSE troubles END,
-    probe_at = CASE WHEN $2 AND probe_at IS NOT NULL THEN $3::timestamptz ELSE probe_at END
-WHERE org_id = $4 AND account_id = $5 AND (last_seen_at IS NULL OR last_seen_at <= $6)
+UPDATE account_health SET last_seen_at = $1, troubles = CASE WHEN seen.calm THEN 0 ELSE troubles END,
+    probe_at = CASE WHEN seen.calm AND account_health.probe_at IS NOT NULL THEN seen.probe_at ELSE account_health.probe_at END
+FROM (
+    SELECT due.org_id, due.account_id, n.calm, n.probe_at
+    FROM (SELECT unnest($2::text[]) AS org_id, unnest($3::text[]) AS account_id, unnest($4::boolean[]) AS calm,
+        unnest($5::timestamptz[]) AS probe_at) n
+    JOIN account_health due ON due.org_id = n.org_id AND due.account_id = n.account_id
+    WHERE due.last_seen_at IS NULL OR due.last_seen_at <= $6
+    FOR UPDATE OF due SKIP LOCKED
+) seen
+WHERE account_health.org_id = seen.org_id AND account_health.account_id = seen.account_id
 `
 
 type SeenParams struct {
-	Now       *time.Time
-	Calm      bool
-	ProbeAt   time.Time
-	OrgID     id.Org
-	AccountID id.Account
-	Before    *time.Time
+	Now      *time.Time
+	Orgs     []string
+	Accounts []string
+	Calm     []bool
+	ProbeAts []time.Time
+	Before   *time.Time
 }
 
+// tenant: each account has its own org
+// A row that is locked is being written for another reason, so it is skipped instead of waited for.
 func (q *Queries) Seen(ctx context.Context, arg SeenParams) error {
 	_, err := q.db.Exec(ctx, seen,
 		arg.Now,
+		arg.Orgs,
+		arg.Accounts,
 		arg.Calm,
-		arg.ProbeAt,
-		arg.OrgID,
-		arg.AccountID,
+		arg.ProbeAts,
 		arg.Before,
 	)
 	return err
