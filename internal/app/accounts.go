@@ -132,6 +132,7 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		Log: n.log, Now: n.clock.Now,
 	})
 	n.onClose(list.FlushSeen)
+	n.loop("versions of accounts", list.WatchVersions)
 	n.loop("sessions of accounts", func(ctx context.Context) error {
 		return eng.bus.Subscribe(ctx, account.SessionPattern, list.Heard)
 	})

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -194,6 +195,8 @@ type Accounts struct {
 	seen        seenAccounts
 	// cached holds accounts with their sealed sessions, for calls.
 	cached cache.Cache[id.Account, *cachedAccount]
+	// watchedAt is when WatchVersions last began to read all changes, by this node's clock in Unix nanoseconds.
+	watchedAt atomic.Int64
 	// reads merges concurrent reads of the same account.
 	reads singleflight.Group
 	// refreshes merges concurrent refreshes of the same account on this node.
@@ -369,8 +372,8 @@ func (s *Accounts) Time(ctx context.Context) (time.Time, error) { return s.deps.
 
 // publishVersion makes every node notice that its cached copy of an account is out of date. Call it after the commit.
 // It ignores the cancellation of ctx, because the change is there whether or not its caller waits. Every admission
-// reads the version from Redis; the NATS message only makes nodes drop their copy sooner. If both fail, a node misses
-// the change for at most cacheTTL.
+// reads the version from Redis; the NATS message only makes nodes drop their copy sooner. If both fail, WatchVersions
+// finds the change.
 func (s *Accounts) publishVersion(ctx context.Context, a Account) {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.deps.Limits.SessionChanged(ctx, a.Org, a.ID, uint32(a.SessionVersion)); err != nil {

@@ -7,3 +7,6 @@ func (s Step) Kind() string {
 	}
 	return s.event(change{}).Kind()
 }
+
+// Watches reports whether WatchVersions has read all changes lately.
+func (s *Accounts) Watches() bool { return s.watches() }

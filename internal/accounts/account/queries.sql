@@ -27,6 +27,15 @@ FROM account JOIN account_health ON account_health.org_id = account.org_id AND a
 LEFT JOIN account_secret ON account_secret.org_id = account.org_id AND account_secret.account_id = account.id AND account_secret.purpose = 'session'
 WHERE account.org_id = @org_id AND account.id = @id AND account.disconnecting_at IS NULL;
 
+-- name: Changed :many
+-- tenant: a node has accounts of all orgs in memory
+SELECT id, session_version, version_at::timestamptz AS version_at FROM account
+WHERE (version_at, id) > (@after_time::timestamptz, @after_id::text) ORDER BY version_at, id LIMIT @max_rows;
+
+-- name: VersionClock :one
+-- tenant: it is the same for all orgs
+SELECT clock_timestamp()::timestamptz AS now;
+
 -- name: ByUpstream :one
 SELECT id FROM account
 WHERE org_id = @org_id AND platform = @platform AND site_id = @site_id AND upstream_id = @upstream_id AND disconnecting_at IS NULL;
@@ -82,6 +91,7 @@ SELECT id, label, username FROM account WHERE org_id = @org_id AND id = ANY (@id
 UPDATE account SET label = @label, state = @state, state_reason = @state_reason, state_changed_at = @state_changed_at, username = @username,
     display_name = @display_name, avatar_url = @avatar_url, region = @region, reference_id = @reference_id, metadata = @metadata,
     remember_credentials = @remember_credentials, first_active_at = @first_active_at, down_since = @down_since,
+    version_at = CASE WHEN session_version = @session_version THEN version_at ELSE clock_timestamp() END,
     session_version = @session_version, sealed_version = @sealed_version, sign_in = @sign_in, session_dead = @session_dead,
     session_expires_at = @session_expires_at, warn_at = @warn_at, attempt_id = @attempt_id, attempt_kind = @attempt_kind,
     site = @site, site_root = @site_root, credentials = @credentials, pending_attempt_id = @pending_attempt_id, reauth_owner = @reauth_owner, reauth_until = @reauth_until,
@@ -102,7 +112,7 @@ UPDATE account SET pending_attempt_id = @pending
 WHERE org_id = @org_id AND id = @id AND disconnecting_at IS NULL AND (@seen::text = '' OR pending_attempt_id = @seen);
 
 -- name: Rotate :one
-UPDATE account SET session_version = session_version + 1, sealed_version = sealed_version + 1,
+UPDATE account SET session_version = session_version + 1, sealed_version = sealed_version + 1, version_at = clock_timestamp(),
     session_expires_at = @session_expires_at, refresh_until = NULL,
     warn_at = CASE WHEN session_expires_at IS DISTINCT FROM @session_expires_at THEN @warn_at ELSE warn_at END
 WHERE org_id = @org_id AND id = @id AND sealed_version = @seen AND sign_in = @sign_in AND disconnecting_at IS NULL
@@ -187,7 +197,8 @@ ON CONFLICT DO NOTHING;
 SELECT * FROM account_consent WHERE org_id = @org_id AND account_id = @account_id ORDER BY at;
 
 -- name: MarkDisconnecting :one
-UPDATE account SET disconnecting_at = @now, disconnecting_by = @by, session_version = session_version + 1, warn_at = NULL
+UPDATE account SET disconnecting_at = @now, disconnecting_by = @by, session_version = session_version + 1, version_at = clock_timestamp(),
+    warn_at = NULL
 WHERE org_id = @org_id AND id = @id AND disconnecting_at IS NULL
 RETURNING session_version;
 

@@ -2,13 +2,19 @@ package account
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"strconv"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/tracing"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -22,8 +28,15 @@ type cachedAccount struct {
 }
 
 const (
-	// cacheTTL bounds how long a node may miss a change that could be published neither on Redis nor on NATS.
-	cacheTTL = 30 * time.Second
+	// cacheTTL bounds how long a copy is kept. Every call compares its version with that in Redis, and WatchVersions finds
+	// the changes that could be published neither on Redis nor on NATS.
+	cacheTTL = 6 * time.Hour
+	// unwatchedTTL is the limit while WatchVersions cannot read the database.
+	unwatchedTTL = 30 * time.Second
+	// watchEvery is how often WatchVersions reads. A transaction may commit watchOverlap after it has changed an account.
+	watchEvery   = 5 * time.Second
+	watchOverlap = 30 * time.Second
+	watchPage    = 1000
 	// cacheBytes bounds the memory of the cache. It holds about 170,000 accounts.
 	cacheBytes = 512 << 20
 	// entrySize is the approximate size of an entry in bytes, without the sealed session.
@@ -65,8 +78,7 @@ func (s *Accounts) Remembered(owner id.Org, at id.Account) (Account, bool) {
 func (s *Accounts) cachedOrRead(ctx context.Context, owner id.Org, at id.Account,
 	d admission.Decision) (*cachedAccount, error) {
 	k, ok := s.cached.Get(at)
-	if ok && k.account.Org == owner && d.SessionVersion > 0 && uint32(k.account.SessionVersion) >= d.SessionVersion &&
-		s.deps.Now().Sub(k.readAt) < cacheTTL {
+	if ok && k.account.Org == owner && d.SessionVersion > 0 && uint32(k.account.SessionVersion) >= d.SessionVersion && s.isFresh(k) {
 		return k, nil
 	}
 	k, err := s.readShared(ctx, owner, at, d.SessionVersion)
@@ -79,6 +91,17 @@ func (s *Accounts) cachedOrRead(ctx context.Context, owner id.Org, at id.Account
 		_ = s.deps.Limits.SessionChanged(context.WithoutCancel(ctx), owner, at, uint32(k.account.SessionVersion))
 	}
 	return k, nil
+}
+
+// isFresh reports whether a cached account may be used if no newer version is known.
+func (s *Accounts) isFresh(k *cachedAccount) bool {
+	age := s.deps.Now().Sub(k.readAt)
+	return age < unwatchedTTL || age < cacheTTL && s.watches()
+}
+
+// watches reports whether WatchVersions has read all changes lately.
+func (s *Accounts) watches() bool {
+	return s.deps.Now().UnixNano()-s.watchedAt.Load() < int64(unwatchedTTL)
 }
 
 // readShared reads an account once for all concurrent calls that need it. A read that was already in progress may have
@@ -107,7 +130,10 @@ func (s *Accounts) readAccount(ctx context.Context, owner id.Org, at id.Account)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	began := s.deps.Now()
+	var keys sync.WaitGroup
+	keys.Go(func() { _ = s.deps.Seal.Warm(ctx, owner, []string{string(at)}) }) // if it fails, opening the session reports why
 	a, sealed, err := getWithSession(ctx, s.deps.DB, owner, at)
+	keys.Wait()
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +160,54 @@ func (s *Accounts) Heard(last string, payload []byte) {
 	if err != nil {
 		return
 	}
-	at := id.Account(last)
+	s.dropOlder(id.Account(last), version)
+}
+
+func (s *Accounts) dropOlder(at id.Account, version int64) {
 	if k, ok := s.cached.Get(at); ok && k.account.SessionVersion < version {
 		s.cached.Drop(at)
+	}
+}
+
+// WatchVersions drops the cached copies of accounts that have changed, until the context ends. It finds what a node has not
+// heard of: messages can be lost, and a node may fail between its commit and its messages.
+func (s *Accounts) WatchVersions(ctx context.Context) error {
+	var from, newest time.Time
+	for ctx.Err() == nil {
+		began := s.deps.Now()
+		var err error
+		if from.IsZero() {
+			newest, err = db.New(s.deps.DB).VersionClock(ctx)
+		} else {
+			newest, err = s.dropChanged(ctx, from)
+		}
+		switch {
+		case err == nil:
+			from = newest.Add(-watchOverlap)
+			s.watchedAt.Store(began.UnixNano())
+		case ctx.Err() == nil:
+			s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot look for changed accounts", slog.Any(logkey.Error, err))
+		}
+		clock.Pause(ctx, watchEvery)
+	}
+	return nil
+}
+
+// dropChanged drops cached accounts that have changed since a time, and returns when the last of them did.
+func (s *Accounts) dropChanged(ctx context.Context, since time.Time) (newest time.Time, err error) {
+	newest = since.Add(watchOverlap)
+	p := db.ChangedParams{AfterTime: since, MaxRows: watchPage}
+	for {
+		rows, err := db.New(s.deps.DB).Changed(ctx, p)
+		if err != nil {
+			return since, fmt.Errorf("find changed accounts: %w", err)
+		}
+		for i := range rows {
+			s.dropOlder(rows[i].ID, rows[i].SessionVersion)
+			newest, p.AfterTime, p.AfterID = rows[i].VersionAt, rows[i].VersionAt, string(rows[i].ID)
+		}
+		if len(rows) < watchPage {
+			return newest, nil
+		}
 	}
 }

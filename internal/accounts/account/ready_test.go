@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -132,6 +133,54 @@ func TestReadyRestoresALostVersion(t *testing.T) {
 	}
 	if got := admit().SessionVersion; int64(got) != a.SessionVersion {
 		t.Errorf("version %d, want %d", got, a.SessionVersion)
+	}
+}
+
+// A node that watches the versions keeps its copies for hours, and finds a change of which it has got no message. A node that
+// cannot watch any more keeps them for half a minute.
+func TestCopiesAreKeptWhileVersionsAreWatched(t *testing.T) {
+	t.Parallel()
+	m := newCacheFixture(t)
+	owner := m.Org()
+	a := m.Connect(m.Connected(owner, "1"))
+	ready := func() (string, error) {
+		_, session, err := m.node.Ready(t.Context(), owner, a.ID, at(a.SessionVersion))
+		return session.Cookie("sess").Reveal(), err
+	}
+	if _, err := ready(); err != nil {
+		t.Fatal(err)
+	}
+	watching, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.node.WatchVersions(watching) }()
+	testenv.Await(t, "the node watches", m.node.Watches)
+	_, err := m.DB.Pool().Exec(t.Context(), "UPDATE account SET label = 'Changed without a version' WHERE id = $1", a.ID)
+	must.OK(t, err)
+	m.Clock.Advance(time.Hour)
+	testenv.Await(t, "the node has watched since", m.node.Watches)
+	if k, _, err := m.node.Ready(t.Context(), owner, a.ID, at(a.SessionVersion)); err != nil || k.Label != a.Label {
+		t.Errorf("after an hour the account was read again: %q, %v", k.Label, err)
+	}
+	// Neither Redis nor NATS knows of this version, because the node that made it has failed.
+	_, err = m.DB.Pool().Exec(t.Context(), "UPDATE account SET session_version = session_version + 1, version_at = clock_timestamp() WHERE id = $1", a.ID)
+	must.OK(t, err)
+	testenv.Await(t, "the copy is dropped", func() bool {
+		_, ok := m.node.Remembered(owner, a.ID)
+		return !ok
+	})
+	if _, err := ready(); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	must.OK(t, <-ended)
+	m.db.Close()
+	m.Clock.Advance(29 * time.Second)
+	if got, err := ready(); err != nil || got != "first" {
+		t.Errorf("%q, %v", got, err)
+	}
+	m.Clock.Advance(2 * time.Second)
+	if got, err := ready(); err == nil {
+		t.Errorf("half a minute without watching: %q from memory", got)
 	}
 }
 

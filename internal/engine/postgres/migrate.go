@@ -14,6 +14,8 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 )
 
 // migrationLock is the key of the advisory lock that all migrations of a database share.
@@ -83,9 +85,17 @@ func lockMigrations(ctx context.Context, db *DB) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to migrate: %w", err)
 	}
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrationLock); err != nil {
-		conn.Release()
-		return nil, fmt.Errorf("wait for other migrations: %w", err)
+	// It asks again and again. A statement that waits has a snapshot, and CREATE INDEX CONCURRENTLY waits until all older
+	// snapshots are gone: it would wait for those who wait for it.
+	for locked := false; !locked; {
+		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", migrationLock).Scan(&locked); err != nil {
+			conn.Release()
+			return nil, fmt.Errorf("wait for other migrations: %w", err)
+		}
+		if !locked && !clock.Pause(ctx, askPause) {
+			conn.Release()
+			return nil, fmt.Errorf("wait for other migrations: %w", context.Cause(ctx))
+		}
 	}
 	return func() {
 		// An error is ignored: the end of the session releases the lock as well.
@@ -98,6 +108,8 @@ const (
 	// lockTries is how often a migration is tried if it does not get a lock, with a pause of lockPause.
 	lockTries = 60
 	lockPause = 2 * time.Second
+	// askPause is the pause between two questions whether another process still migrates.
+	askPause = 200 * time.Millisecond
 	// lockNotAvailable is the code of the error after lock_timeout.
 	lockNotAvailable = "55P03"
 )

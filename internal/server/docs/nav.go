@@ -220,5 +220,6 @@ var nav = []group{
 		{file: "adr/0049-compatibility.md"},
 		{file: "adr/0050-sdk-jobs.md"},
 		{file: "adr/0052-figures-of-the-overview.md"},
+		{file: "adr/0053-what-a-node-remembers.md"},
 	}},
 }

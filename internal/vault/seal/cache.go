@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/logkey"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -20,9 +21,13 @@ import (
 )
 
 const (
-	// dataKeyAge is how long data keys are cached. Usually a notification drops shredded ones immediately; this is
-	// the bound if it does not arrive.
-	dataKeyAge = 60 * time.Second
+	// dataKeyAge is how long data keys are cached. A notification drops shredded ones immediately, and watchShreds those of
+	// which no notification has arrived. While watchShreds cannot read the keyring, unwatchedAge is the limit.
+	dataKeyAge   = time.Hour
+	unwatchedAge = 60 * time.Second
+	// watchEvery is how often watchShreds reads. The clocks of nodes may differ by watchOverlap.
+	watchEvery   = 5 * time.Second
+	watchOverlap = 60 * time.Second
 	// An org key is unwrapped again after freshAge. While the key management service is unavailable, it is used for
 	// up to staleAge.
 	freshAge = time.Hour
@@ -64,13 +69,15 @@ type keyCache struct {
 	seed         maphash.Seed
 	// distrusted is a time in Unix nanoseconds. Data keys that were read before it must be read again.
 	distrusted *atomic.Int64
+	// watchedAt is when watchShreds last began to read all shreddings, in Unix nanoseconds.
+	watchedAt *atomic.Int64
 }
 
 func newKeyCache(holders int) keyCache {
 	return keyCache{
 		data:    cache.NewFor[holderRef, *dataKeys](holders, dataKeyAge),
 		parents: cache.NewFor[string, *unwrapped](cachedOrgs, staleAge),
-		loading: &singleflight.Group{}, noticeCounts: &[noticeShards]atomic.Uint64{}, seed: maphash.MakeSeed(), distrusted: &atomic.Int64{},
+		loading: &singleflight.Group{}, noticeCounts: &[noticeShards]atomic.Uint64{}, seed: maphash.MakeSeed(), distrusted: &atomic.Int64{}, watchedAt: &atomic.Int64{},
 	}
 }
 
@@ -196,7 +203,53 @@ func (s *Sealer) isCached(h holderRef) bool {
 // isFresh reports whether cached data keys may be used. The cache counts the age from when the keys were stored, which
 // is after they were read.
 func (s *Sealer) isFresh(keys *dataKeys) bool {
-	return s.deps.Now().Sub(keys.readAt) < dataKeyAge && keys.readAt.UnixNano() > s.cache.distrusted.Load()
+	age := s.deps.Now().Sub(keys.readAt)
+	return (age < unwatchedAge || age < dataKeyAge && s.watches()) && keys.readAt.UnixNano() > s.cache.distrusted.Load()
+}
+
+// watches reports whether watchShreds has read all shreddings lately.
+func (s *Sealer) watches() bool {
+	return s.deps.Now().UnixNano()-s.cache.watchedAt.Load() < int64(unwatchedAge)
+}
+
+// watchShreds drops the cached keys of holders that were shredded, until the context ends.
+func (s *Sealer) watchShreds(ctx context.Context) error {
+	newest := s.deps.Now()
+	for ctx.Err() == nil {
+		began := s.deps.Now()
+		last, err := s.dropShredded(ctx, newest.Add(-watchOverlap))
+		switch {
+		case err == nil:
+			s.cache.watchedAt.Store(began.UnixNano())
+			if last.After(newest) {
+				newest = last
+			}
+		case ctx.Err() == nil:
+			s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot look for shredded keys", slog.Any(logkey.Error, err))
+		}
+		clock.Pause(ctx, watchEvery)
+	}
+	return nil
+}
+
+// dropShredded drops the cached keys of holders that were shredded after a time, and returns when the last of them was.
+func (s *Sealer) dropShredded(ctx context.Context, after time.Time) (last time.Time, err error) {
+	for {
+		rows, err := s.queries().ShreddedAfter(ctx, db.ShreddedAfterParams{After: &after, Count: shredBatch})
+		if err != nil {
+			return last, unavailable("read what was shredded", err)
+		}
+		for i := range rows {
+			h := holderRef{rows[i].OrgID, rows[i].Holder}
+			if _, ok := s.cache.data.Get(h); ok {
+				s.cache.drop(h)
+			}
+			last, after = rows[i].ShreddedAt, rows[i].ShreddedAt
+		}
+		if len(rows) < shredBatch {
+			return last, nil
+		}
+	}
 }
 
 // Warm reads the data keys of several holders that are not cached, with one query instead of one each. Holders without

@@ -248,7 +248,7 @@ func (s *Sealer) shred(ctx context.Context, h holderRef) (Shredded, error) {
 		return Shredded{}, unavailable("shred a data key", err)
 	}
 	if subject, err := pubsub.Subject("inv", "shred", string(h.org)); err == nil && s.deps.Bus != nil {
-		_ = s.deps.Bus.Publish(subject, []byte(h.name)) // if it fails, the others notice within a minute
+		_ = s.deps.Bus.Publish(subject, []byte(h.name)) // if it fails, the others find it in the keyring (watchShreds)
 	}
 	return out, nil
 }

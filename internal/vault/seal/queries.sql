@@ -99,6 +99,11 @@ INSERT INTO keyring.key_holder (org_id, holder, id, generations, made_at, shredd
 ON CONFLICT (org_id, holder) DO UPDATE SET shredded_at = coalesce(key_holder.shredded_at, excluded.shredded_at)
 RETURNING id, generations, shredded_at;
 
+-- name: ShreddedAfter :many
+-- tenant: a process has keys of all orgs in memory
+SELECT org_id, holder, shredded_at::timestamptz AS shredded_at FROM keyring.key_holder
+WHERE shredded_at > @after ORDER BY shredded_at LIMIT @count;
+
 -- name: DeleteDataKeys :execrows
 DELETE FROM keyring.data_key WHERE org_id = @org_id AND holder = @holder;
 

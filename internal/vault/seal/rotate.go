@@ -35,13 +35,14 @@ const (
 // ErrBusy means that another process is rewrapping.
 var ErrBusy = errors.New("another process is rewrapping keys")
 
-// Run handles notifications of shreddings and, once a minute, checks the key management service, rewraps what older
+// Run handles notifications of shreddings, looks for those that were missed, and, once a minute, checks the key management service, rewraps what older
 // keys have wrapped, and deletes old rows. It runs until ctx ends. It logs failures of the maintenance and continues.
 func (s *Sealer) Run(ctx context.Context) error {
 	work, ctx := errgroup.WithContext(ctx)
 	if s.deps.Bus != nil {
 		work.Go(func() error { return s.deps.Bus.Subscribe(ctx, shredPattern, s.handleShred) })
 	}
+	work.Go(func() error { return s.watchShreds(ctx) })
 	work.Go(func() error {
 		failing := time.Time{}
 		for range clock.Every(ctx, maintainEvery) {

@@ -94,7 +94,7 @@ type Bus interface {
 type Config struct {
 	// RewrapRate is how many data keys are rewrapped per second. Only one process rewraps at a time. Default: 500.
 	RewrapRate int
-	// Remember is how many holders' data keys a node caches, about 1 KB each. Default: 50,000.
+	// Remember is how many holders' data keys a node caches, about 1 KB each. Default: 100,000.
 	Remember int
 }
 
@@ -130,7 +130,7 @@ type Sealer struct {
 // New makes a Sealer. Run starts its maintenance.
 func New(d Deps) *Sealer {
 	d.Config.RewrapRate = cmp.Or(d.Config.RewrapRate, 500)
-	d.Config.Remember = cmp.Or(d.Config.Remember, 50_000)
+	d.Config.Remember = cmp.Or(d.Config.Remember, 100_000)
 	s := &Sealer{deps: d, wrappers: map[string]kms.Wrapper{}, cache: newKeyCache(d.Config.Remember), metrics: newMetrics(d.Registry)}
 	for _, w := range append([]kms.Wrapper{d.KMS}, d.OldKMS...) {
 		s.wrappers[w.ID()] = w

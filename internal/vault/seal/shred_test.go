@@ -242,6 +242,43 @@ func TestWithoutNotificationsAKeyWorksAMinuteAtMost(t *testing.T) {
 	expectError(t, other, at, text, seal.ErrShredded)
 }
 
+// A node that runs keeps keys for longer than a minute, and finds a shredding of which no notification has arrived.
+func TestARunningNodeFindsShreddings(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	var m testClock
+	one, other := s.node(), s.node(m.set)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- other.Run(ctx) }()
+	at, kept := prepared(t, one), prepared(t, one)
+	text, keptText := sealed(t, one, at, plain), sealed(t, one, kept, plain)
+	expectOpens(t, other, at, text, plain)
+	expectOpens(t, other, kept, keptText, plain)
+	loads := other.Loads()
+	m.add(50 * time.Minute)
+	testenv.Await(t, "the node watches", other.Watches)
+	expectOpens(t, other, kept, keptText, plain)
+	if got := other.Loads(); got != loads {
+		t.Errorf("%v reads of keys after 50 minutes, want %v", got, loads)
+	}
+	if _, err := one.Shred(t.Context(), at.Org, at.Holder); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Await(t, "the key is dropped", func() bool {
+		_, err := other.Open(t.Context(), at, text)
+		return errors.Is(err, seal.ErrShredded)
+	})
+	expectOpens(t, other, kept, keptText, plain)
+	stop()
+	must.OK(t, <-ended)
+	m.add(2 * time.Minute)
+	expectOpens(t, other, kept, keptText, plain)
+	if got := other.Loads(); got == loads {
+		t.Error("two minutes without watching, a key was used from memory")
+	}
+}
+
 // ShredOrg leaves nothing of an organisation in the keyring, and everything of others. It takes effect immediately, and
 // can be repeated.
 func TestShredOrgLeavesNothingOfTheOrg(t *testing.T) {

@@ -2041,6 +2041,7 @@ export interface components {
             accountId?: string;
             body?: string;
             bodyBase64?: string;
+            endpointId?: string;
             eventId?: string;
             headers: {
                 [key: string]: string;
@@ -3112,9 +3113,11 @@ export interface components {
         SignatureCheck: {
             accountId: string | null;
             details: components["schemas"]["SignatureDetail"][];
+            endpointId: string | null;
             eventId: string | null;
             message: string;
             secretOfAccountId: string | null;
+            secretOfEndpointId: string | null;
             /** @enum {string} */
             verdict: "match" | "timestamp_old" | "wrong_secret" | "other_account" | "previous_secret" | "body_changed" | "header_missing" | "header_malformed" | "base64";
         };
@@ -3397,6 +3400,7 @@ export interface components {
         WebhookTest: {
             delivered: boolean;
             durationMs: number;
+            error: string | null;
             responseSnippet: string;
             status: number;
         };

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { Download, Ellipsis, Link2, Plus } from 'lucide-react'
 import { download, call } from '@/api/client'
 import type { AccountCounts, ConnectSession, ListedAccount } from '@/api/types'
-import { keys, useLiveAccounts, usePages, usePlatforms } from '@/api/hooks'
+import { keys, useEndpoints, useLiveAccounts, usePages, usePlatforms } from '@/api/hooks'
 import { useFilters, useTyped } from '@/lib/filters'
 import { number, plural } from '@/lib/format'
 import { useDialogs } from '@/shell/dialogs'
@@ -37,6 +37,7 @@ import {
   toast,
   type Column,
 } from '@/ui'
+import { Endpoints, endpointsOf } from './endpoints'
 import { nameOf, reasonOf } from './reasons'
 import { SelectionBar, useSelection } from './Selection'
 
@@ -77,6 +78,7 @@ export default function Accounts() {
   )
   const rows = list.rows ?? []
   const selection = useSelection(rows)
+  const endpoints = useEndpoints({ enabled: rows.some((r) => r.webhook !== undefined) })
   const counts = list.first?.counts
   const of = (state: string) => counts?.[state]
   const all = counts ? (counts['total'] ?? states.reduce((sum, [s]) => sum + (counts[s] ?? 0), 0)) : undefined
@@ -166,7 +168,20 @@ export default function Accounts() {
       key: 'webhook',
       head: 'Webhook',
       from: 'lg',
-      cell: (a) => (a.webhook === undefined ? '–' : <State state={a.webhook?.state ?? 'none'} dot={false} />),
+      cell: (a) => {
+        if (a.webhook === undefined) return '–'
+        const of = endpointsOf(a, endpoints.data)
+        return (
+          <>
+            {a.webhook || of.length === 0 ? <State state={a.webhook?.state ?? 'none'} dot={false} /> : null}
+            {of.length > 0 ? (
+              <span className="block max-w-40 truncate text-xs">
+                <Endpoints list={of} />
+              </span>
+            ) : null}
+          </>
+        )
+      },
     },
     ...(withActivity
       ? [

@@ -50,6 +50,7 @@ type Account struct {
 	SiteID              string
 	Credentials         string
 	RefreshUntil        *time.Time
+	VersionAt           *time.Time
 }
 
 type AccountConsent struct {

@@ -56,6 +56,44 @@ func (q *Queries) ByUpstream(ctx context.Context, arg ByUpstreamParams) (id.Acco
 	return id, err
 }
 
+const changed = `-- name: Changed :many
+SELECT id, session_version, version_at::timestamptz AS version_at FROM account
+WHERE (version_at, id) > ($1::timestamptz, $2::text) ORDER BY version_at, id LIMIT $3
+`
+
+type ChangedParams struct {
+	AfterTime time.Time
+	AfterID   string
+	MaxRows   int32
+}
+
+type ChangedRow struct {
+	ID             id.Account
+	SessionVersion int64
+	VersionAt      time.Time
+}
+
+// tenant: a node has accounts of all orgs in memory
+func (q *Queries) Changed(ctx context.Context, arg ChangedParams) ([]ChangedRow, error) {
+	rows, err := q.db.Query(ctx, changed, arg.AfterTime, arg.AfterID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ChangedRow
+	for rows.Next() {
+		var i ChangedRow
+		if err := rows.Scan(&i.ID, &i.SessionVersion, &i.VersionAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const checked = `-- name: Checked :exec
 UPDATE account_health SET probe_at = $1, last_seen_at = GREATEST(last_seen_at, $2), last_checked_at = $3,
     troubles = $4, troubled_at = $5, goods = $6
@@ -486,7 +524,7 @@ func (q *Queries) Find(ctx context.Context, arg FindParams) ([]FindRow, error) {
 }
 
 const get = `-- name: Get :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account.version_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
 `
@@ -543,6 +581,7 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (GetRow, error) {
 		&i.Account.SiteID,
 		&i.Account.Credentials,
 		&i.Account.RefreshUntil,
+		&i.Account.VersionAt,
 		&i.AccountHealth.OrgID,
 		&i.AccountHealth.AccountID,
 		&i.AccountHealth.Shard,
@@ -750,7 +789,7 @@ func (q *Queries) Labels(ctx context.Context, arg LabelsParams) ([]LabelsRow, er
 }
 
 const leaving = `-- name: Leaving :one
-SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at, platform, site, site_root, site_id, credentials, refresh_until FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL
+SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at, platform, site, site_root, site_id, credentials, refresh_until, version_at FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL
 `
 
 type LeavingParams struct {
@@ -800,6 +839,7 @@ func (q *Queries) Leaving(ctx context.Context, arg LeavingParams) (Account, erro
 		&i.SiteID,
 		&i.Credentials,
 		&i.RefreshUntil,
+		&i.VersionAt,
 	)
 	return i, err
 }
@@ -911,7 +951,7 @@ func (q *Queries) ListenersByShard(ctx context.Context) ([]ListenersByShardRow, 
 }
 
 const lock = `-- name: Lock :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account.version_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
 FOR UPDATE OF account
@@ -969,6 +1009,7 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (LockRow, error) {
 		&i.Account.SiteID,
 		&i.Account.Credentials,
 		&i.Account.RefreshUntil,
+		&i.Account.VersionAt,
 		&i.AccountHealth.OrgID,
 		&i.AccountHealth.AccountID,
 		&i.AccountHealth.Shard,
@@ -986,7 +1027,7 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (LockRow, error) {
 }
 
 const lockLeaving = `-- name: LockLeaving :one
-SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at, platform, site, site_root, site_id, credentials, refresh_until FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL FOR UPDATE
+SELECT org_id, id, upstream_id, label, state, state_reason, state_changed_at, username, display_name, avatar_url, region, reference_id, metadata, remember_credentials, created_at, first_active_at, down_since, session_version, sealed_version, sign_in, session_dead, session_expires_at, warn_at, attempt_id, attempt_kind, pending_attempt_id, reauth_owner, reauth_until, reauth_tries, disconnecting_at, disconnecting_by, disconnected_at, platform, site, site_root, site_id, credentials, refresh_until, version_at FROM account WHERE org_id = $1 AND id = $2 AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL FOR UPDATE
 `
 
 type LockLeavingParams struct {
@@ -1036,6 +1077,7 @@ func (q *Queries) LockLeaving(ctx context.Context, arg LockLeavingParams) (Accou
 		&i.SiteID,
 		&i.Credentials,
 		&i.RefreshUntil,
+		&i.VersionAt,
 	)
 	return i, err
 }
@@ -1077,7 +1119,8 @@ func (q *Queries) LockWarnings(ctx context.Context, arg LockWarningsParams) ([]L
 }
 
 const markDisconnecting = `-- name: MarkDisconnecting :one
-UPDATE account SET disconnecting_at = $1, disconnecting_by = $2, session_version = session_version + 1, warn_at = NULL
+UPDATE account SET disconnecting_at = $1, disconnecting_by = $2, session_version = session_version + 1, version_at = clock_timestamp(),
+    warn_at = NULL
 WHERE org_id = $3 AND id = $4 AND disconnecting_at IS NULL
 RETURNING session_version
 `
@@ -1197,7 +1240,7 @@ func (q *Queries) OwnerIn(ctx context.Context, arg OwnerInParams) (id.Org, error
 }
 
 const page = `-- name: Page :many
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account.version_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id > $2 AND account.disconnecting_at IS NULL
     AND ($3::text[] IS NULL OR account.state = ANY ($3)) AND ($4::text = '' OR account.reference_id = $4)
@@ -1282,6 +1325,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]PageRow, error) {
 			&i.Account.SiteID,
 			&i.Account.Credentials,
 			&i.Account.RefreshUntil,
+			&i.Account.VersionAt,
 			&i.AccountHealth.OrgID,
 			&i.AccountHealth.AccountID,
 			&i.AccountHealth.Shard,
@@ -1451,7 +1495,7 @@ func (q *Queries) Remaining(ctx context.Context, arg RemainingParams) ([]Remaini
 }
 
 const rotate = `-- name: Rotate :one
-UPDATE account SET session_version = session_version + 1, sealed_version = sealed_version + 1,
+UPDATE account SET session_version = session_version + 1, sealed_version = sealed_version + 1, version_at = clock_timestamp(),
     session_expires_at = $1, refresh_until = NULL,
     warn_at = CASE WHEN session_expires_at IS DISTINCT FROM $1 THEN $2 ELSE warn_at END
 WHERE org_id = $3 AND id = $4 AND sealed_version = $5 AND sign_in = $6 AND disconnecting_at IS NULL
@@ -1485,6 +1529,7 @@ const save = `-- name: Save :exec
 UPDATE account SET label = $1, state = $2, state_reason = $3, state_changed_at = $4, username = $5,
     display_name = $6, avatar_url = $7, region = $8, reference_id = $9, metadata = $10,
     remember_credentials = $11, first_active_at = $12, down_since = $13,
+    version_at = CASE WHEN session_version = $14 THEN version_at ELSE clock_timestamp() END,
     session_version = $14, sealed_version = $15, sign_in = $16, session_dead = $17,
     session_expires_at = $18, warn_at = $19, attempt_id = $20, attempt_kind = $21,
     site = $22, site_root = $23, credentials = $24, pending_attempt_id = $25, reauth_owner = $26, reauth_until = $27,
@@ -1660,7 +1705,7 @@ func (q *Queries) Seen(ctx context.Context, arg SeenParams) error {
 }
 
 const sorted = `-- name: Sorted :many
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account.version_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.disconnecting_at IS NULL
     AND ($2::text[] IS NULL OR account.state = ANY ($2)) AND ($3::text = '' OR account.reference_id = $3)
@@ -1758,6 +1803,7 @@ func (q *Queries) Sorted(ctx context.Context, arg SortedParams) ([]SortedRow, er
 			&i.Account.SiteID,
 			&i.Account.Credentials,
 			&i.Account.RefreshUntil,
+			&i.Account.VersionAt,
 			&i.AccountHealth.OrgID,
 			&i.AccountHealth.AccountID,
 			&i.AccountHealth.Shard,
@@ -1834,8 +1880,20 @@ func (q *Queries) Unfinished(ctx context.Context, arg UnfinishedParams) ([]Unfin
 	return items, nil
 }
 
+const versionClock = `-- name: VersionClock :one
+SELECT clock_timestamp()::timestamptz AS now
+`
+
+// tenant: it is the same for all orgs
+func (q *Queries) VersionClock(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, versionClock)
+	var now time.Time
+	err := row.Scan(&now)
+	return now, err
+}
+
 const withSession = `-- name: WithSession :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at, account_secret.sealed
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account.platform, account.site, account.site_root, account.site_id, account.credentials, account.refresh_until, account.version_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at, account_secret.sealed
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 LEFT JOIN account_secret ON account_secret.org_id = account.org_id AND account_secret.account_id = account.id AND account_secret.purpose = 'session'
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
@@ -1894,6 +1952,7 @@ func (q *Queries) WithSession(ctx context.Context, arg WithSessionParams) (WithS
 		&i.Account.SiteID,
 		&i.Account.Credentials,
 		&i.Account.RefreshUntil,
+		&i.Account.VersionAt,
 		&i.AccountHealth.OrgID,
 		&i.AccountHealth.AccountID,
 		&i.AccountHealth.Shard,

@@ -904,3 +904,40 @@ func (q *Queries) SetAuditKeyed(ctx context.Context, now *time.Time) (int64, err
 	}
 	return result.RowsAffected(), nil
 }
+
+const shreddedAfter = `-- name: ShreddedAfter :many
+SELECT org_id, holder, shredded_at::timestamptz AS shredded_at FROM keyring.key_holder
+WHERE shredded_at > $1 ORDER BY shredded_at LIMIT $2
+`
+
+type ShreddedAfterParams struct {
+	After *time.Time
+	Count int32
+}
+
+type ShreddedAfterRow struct {
+	OrgID      id.Org
+	Holder     string
+	ShreddedAt time.Time
+}
+
+// tenant: a process has keys of all orgs in memory
+func (q *Queries) ShreddedAfter(ctx context.Context, arg ShreddedAfterParams) ([]ShreddedAfterRow, error) {
+	rows, err := q.db.Query(ctx, shreddedAfter, arg.After, arg.Count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ShreddedAfterRow
+	for rows.Next() {
+		var i ShreddedAfterRow
+		if err := rows.Scan(&i.OrgID, &i.Holder, &i.ShreddedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
