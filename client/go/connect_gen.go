@@ -147,6 +147,16 @@ func (s *ConnectService) Curl(ctx context.Context, params ConnectCurlParams, opt
 	return do[CurlAttempt](ctx, s.client, c, true, options)
 }
 
+// DeleteLogo calls DELETE /v1/org/logo: delete the logo of the connect pages.
+//
+// The pages show the first letter of the organisation's name instead.
+//
+// Needs the scope `me:write`.
+func (s *ConnectService) DeleteLogo(ctx context.Context, options ...CallOption) (*ConnectPageResponse, error) {
+	c := call{request: Request{Method: http.MethodDelete, Path: "/v1/org/logo"}}
+	return do[ConnectPageResponse](ctx, s.client, c, true, options)
+}
+
 // ConnectGetAttemptParams holds the parameters of connect.getAttempt.
 type ConnectGetAttemptParams struct {
 	// Same as Prefer: wait=N.
@@ -188,9 +198,9 @@ func (s *ConnectService) GetFunnel(ctx context.Context, params ConnectGetFunnelP
 // GetPage calls GET /v1/connect/page: get the appearance of the connect pages.
 //
 // Needs the scope `me:read`.
-func (s *ConnectService) GetPage(ctx context.Context, options ...CallOption) (*ConnectPage, error) {
-	c := call{unwrap: "page", request: Request{Path: "/v1/connect/page"}}
-	return do[ConnectPage](ctx, s.client, c, false, options)
+func (s *ConnectService) GetPage(ctx context.Context, options ...CallOption) (*ConnectPageResponse, error) {
+	c := call{request: Request{Path: "/v1/connect/page"}}
+	return do[ConnectPageResponse](ctx, s.client, c, false, options)
 }
 
 // GetSession calls GET /v1/connect/sessions/{sessionId}: get the state of a link.
@@ -405,14 +415,32 @@ func (s *ConnectService) SendEmailToCreator(ctx context.Context, attemptID strin
 	return do[Attempt](ctx, s.client, c, true, options)
 }
 
+// ConnectSetLogoParams holds the parameters of connect.setLogo.
+type ConnectSetLogoParams struct {
+	// A PNG, JPEG or GIF file in base64, of at most 512 KiB and 2048 pixels on each side. It is scaled to 256 pixels and
+	// stored as PNG.
+	Image string `json:"image"`
+}
+
+// SetLogo calls PUT /v1/org/logo: set the logo of the connect pages.
+//
+// The pages show it next to the organisation's name. The file is decoded and written again, so that only its pixels are
+// kept.
+//
+// Needs the scope `me:write`.
+func (s *ConnectService) SetLogo(ctx context.Context, params ConnectSetLogoParams, options ...CallOption) (*ConnectPageResponse, error) {
+	c := call{request: Request{Method: http.MethodPut, Path: "/v1/org/logo", Body: params}}
+	return do[ConnectPageResponse](ctx, s.client, c, true, options)
+}
+
 // SetPage calls PUT /v1/connect/page: set the appearance of the connect pages.
 //
 // Replaces the colours, the scheme, the help address and the origins that may embed the pages.
 //
 // Needs the scope `me:write`.
-func (s *ConnectService) SetPage(ctx context.Context, params ConnectPage, options ...CallOption) (*ConnectPage, error) {
-	c := call{unwrap: "page", request: Request{Method: http.MethodPut, Path: "/v1/connect/page", Body: params}}
-	return do[ConnectPage](ctx, s.client, c, true, options)
+func (s *ConnectService) SetPage(ctx context.Context, params ConnectPage, options ...CallOption) (*ConnectPageResponse, error) {
+	c := call{request: Request{Method: http.MethodPut, Path: "/v1/connect/page", Body: params}}
+	return do[ConnectPageResponse](ctx, s.client, c, true, options)
 }
 
 // ConnectSubmitParams holds the parameters of connect.submit.

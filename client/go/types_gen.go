@@ -844,6 +844,14 @@ type ConnectPage struct {
 	Scheme string `json:"scheme"`
 }
 
+// ConnectPageResponse is the look of the organisation's connect pages.
+type ConnectPageResponse struct {
+	// The address of the logo, a PNG that anyone can load; null if there is none.
+	LogoURL *string `json:"logo_url"`
+	// The look of the pages.
+	Page ConnectPage `json:"page"`
+}
+
 // ConnectSession is a link to a hosted page on which a creator connects.
 type ConnectSession struct {
 	// The account that was connected; null if none was.
@@ -3583,14 +3591,19 @@ type SignatureCheck struct {
 	AccountID *string `json:"accountId"`
 	// The observations, most important first.
 	Details []SignatureDetail `json:"details"`
+	// The endpoint that was compared; null if the delivery was compared with the webhook of an account, or with none.
+	EndpointID *string `json:"endpointId"`
 	// The stored event with which the body was compared; null if there is none.
 	EventID *string `json:"eventId"`
 	// An explanation of the problem and what to do.
 	Message string `json:"message"`
-	// With other_account: the account whose secret was used.
+	// With other_account: the account whose secret was used; null if it is that of an endpoint.
 	SecretOfAccountID *string `json:"secretOfAccountId"`
-	// match and timestamp_old mean that the signature is correct. One of match, timestamp_old, wrong_secret, other_account,
-	// previous_secret, body_changed, header_missing, header_malformed, base64.
+	// With other_account: the endpoint whose secret was used; null if it is that of an account.
+	SecretOfEndpointID *string `json:"secretOfEndpointId"`
+	// match and timestamp_old mean that the signature is correct. other_account: the secret of another account's webhook,
+	// or of an endpoint. One of match, timestamp_old, wrong_secret, other_account, previous_secret, body_changed,
+	// header_missing, header_malformed, base64.
 	Verdict string `json:"verdict"`
 }
 
@@ -4671,7 +4684,8 @@ type WebhookEndpointHealth struct {
 	LastSuccessAt *time.Time `json:"lastSuccessAt"`
 	// When the endpoint is tried next; null while it works.
 	NextAttemptAt *time.Time `json:"nextAttemptAt"`
-	// failing means that the endpoint does not work for any account. One of healthy, failing, paused, disabled.
+	// failing means that the endpoint accepts nothing: it is down, or accounts fail and nothing has been accepted since. If
+	// it fails for some accounts and works for others, it is healthy. One of healthy, failing, paused, disabled.
 	State string `json:"state"`
 	// The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none.
 	SuccessRate24h *float64 `json:"successRate24h"`
@@ -4740,6 +4754,9 @@ type WebhookTest struct {
 	Delivered bool `json:"delivered"`
 	// How long the receiver took, in milliseconds.
 	DurationMs int64 `json:"durationMs"`
+	// Why there was no response, in words, for example: connection refused, timed out after 10 s, the certificate has
+	// expired. Null if there was one.
+	Error *string `json:"error"`
 	// The first 512 bytes of the response.
 	ResponseSnippet string `json:"responseSnippet"`
 	// 0 if there was no response.

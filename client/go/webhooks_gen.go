@@ -14,27 +14,29 @@ type WebhooksService struct{ client *Client }
 
 // WebhooksCheckSignatureParams holds the parameters of webhooks.checkSignature.
 type WebhooksCheckSignatureParams struct {
-	// The account to whose webhook the delivery was sent. Default: taken from the event or the body.
+	// The account to whose own webhook the delivery was sent. Default: taken from the event or the body.
 	AccountID string `json:"accountId,omitzero"`
 	// The body with which the receiver checked the signature. Send this or bodyBase64.
 	Body string `json:"body,omitzero"`
 	// The same in base64, for a body that is not text.
 	BodyBase64 string `json:"bodyBase64,omitzero"`
+	// The endpoint to which the delivery was sent. Default: the endpoint whose secret fits, if there is one.
+	EndpointID string `json:"endpointId,omitzero"`
 	// The event to compare the body with. Default: taken from the headers or the body.
 	EventID string `json:"eventId,omitzero"`
 	// The headers as received. Only webhook headers are used.
 	Headers map[string]string `json:"headers"`
 	// When the delivery was received. Default: now.
 	ReceivedAt time.Time `json:"receivedAt,omitzero"`
-	// The secret that the receiver uses. Default: the webhook's secret.
+	// The secret that the receiver uses. Default: the secret of the webhook or endpoint.
 	Secret string `json:"secret,omitzero"`
 }
 
 // CheckSignature calls POST /v1/webhooks/check-signature: check a webhook signature.
 //
 // Send a delivery as your receiver got it to see why its signature does not match. The response names the cause: a
-// wrong secret, the secret of another account or the previous one, a changed body and how it changed, a missing or
-// altered header. Nothing that you send is stored or logged.
+// wrong secret, that of another account or endpoint, or the previous one, a changed body and how it changed, a missing
+// or altered header. Nothing that you send is stored or logged.
 //
 // Needs the scope `webhooks:read`.
 func (s *WebhooksService) CheckSignature(ctx context.Context, params WebhooksCheckSignatureParams, options ...CallOption) (*SignatureCheck, error) {

@@ -134,6 +134,19 @@ export const cases = [
     { see: ['No accounts yet', 'Connect a sandbox account in ten seconds, or send a creator a link.'] },
   ],
   ['accounts-one', '/accounts', answers({ rows: 1 }), { see: ['Maya · main', '1 account'] }],
+  [
+    'accounts-selected',
+    '/accounts',
+    answers(),
+    {
+      // Phones have no room for the boxes.
+      act: async (page) => {
+        const box = page.getByRole('checkbox', { name: 'Select Noor' })
+        if (await box.isVisible()) await box.check()
+      },
+      see: 'Noor',
+    },
+  ],
   ['accounts-many', '/accounts', many, { see: '10,000 accounts' }],
   ['accounts-nomatch', '/accounts?q=zzz', answers(), { see: 'No account matches' }],
   ['accounts-failed', '/accounts', over(answers(), { '/v1/accounts': fail })],

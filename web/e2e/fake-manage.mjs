@@ -347,7 +347,7 @@ export function answers({ rows = 12, role = 'owner', org, accounts, whole = fals
         endedBy: i % 4 === 2 ? 'j.s@northlight.test' : null,
       })),
     }),
-    '/v1/connect/page': () => ({ page: look }),
+    '/v1/connect/page': () => ({ page: look, logo_url: null }),
     '/v1/sandbox/personas': () => ({
       domain: 'sandbox.test',
       password: 'good',

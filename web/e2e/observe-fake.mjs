@@ -407,7 +407,8 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
           'deliveries',
           'after',
         )
-      if (action === 'test') return { delivered: false, status: 0, durationMs: 3, responseSnippet: '' }
+      if (action === 'test')
+        return { delivered: false, status: 0, durationMs: 3, responseSnippet: '', error: 'connection refused' }
       if (action === 'replay') return { status: 202, body: { replay: { id: '', events: 1204 } } }
       return { endpoint: { ...endpoint(0), ...(action ? { signingSecret: 'whsec_4f3a2b1c0d9e8f7a6b5c' } : {}) } }
     },
@@ -422,9 +423,11 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
         },
         { code: 'trailing_newline', message: 'A line break was added at the end.' },
       ],
+      endpointId: null,
       accountId: account(0).id,
       eventId: id('evt_', 1),
       secretOfAccountId: null,
+      secretOfEndpointId: null,
     }),
     '/v1/deliveries': (url) => ({
       deliveries: (url.searchParams.get('event') ?? '').split(',').map((e, i) => delivery(i, e)),
@@ -485,7 +488,13 @@ export function observed({ rows = 412, role = 'owner', one = attempt('needs_otp'
       ],
       [
         `/v1/accounts/${account(0).id}/webhook/test`,
-        () => ({ delivered: false, status: 503, durationMs: 41, responseSnippet: 'upstream connect error' }),
+        () => ({
+          delivered: false,
+          status: 503,
+          durationMs: 41,
+          responseSnippet: 'upstream connect error',
+          error: null,
+        }),
       ],
     ]),
   }

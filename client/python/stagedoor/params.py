@@ -369,6 +369,15 @@ class ConnectMobileParams(TypedDict):
     """Cancel an open attempt for the same login instead of refusing the request."""
 
 
+class ConnectSetLogoParams(TypedDict):
+    """The arguments of connect.set_logo."""
+
+    image: str
+    """A PNG, JPEG or GIF file in base64, of at most 512 KiB and 2048 pixels on each side. It is scaled to 256 pixels
+    and stored as PNG.
+    """
+
+
 class ConnectSetPageParams(TypedDict):
     """The arguments of connect.set_page."""
 
@@ -852,11 +861,13 @@ class WebhooksCheckSignatureParams(TypedDict):
     """The arguments of webhooks.check_signature."""
 
     account_id: NotRequired[str]
-    """The account to whose webhook the delivery was sent. Default: taken from the event or the body."""
+    """The account to whose own webhook the delivery was sent. Default: taken from the event or the body."""
     body: NotRequired[str]
     """The body with which the receiver checked the signature. Send this or bodyBase64."""
     body_base64: NotRequired[str]
     """The same in base64, for a body that is not text."""
+    endpoint_id: NotRequired[str]
+    """The endpoint to which the delivery was sent. Default: the endpoint whose secret fits, if there is one."""
     event_id: NotRequired[str]
     """The event to compare the body with. Default: taken from the headers or the body."""
     headers: dict[str, str]
@@ -864,7 +875,7 @@ class WebhooksCheckSignatureParams(TypedDict):
     received_at: NotRequired[str]
     """When the delivery was received. Default: now."""
     secret: NotRequired[str]
-    """The secret that the receiver uses. Default: the webhook's secret."""
+    """The secret that the receiver uses. Default: the secret of the webhook or endpoint."""
 
 
 class WebhooksListParams(TypedDict):
@@ -3259,6 +3270,7 @@ __all__ = [
     "ConnectListSessionsParams",
     "ConnectLoginParams",
     "ConnectMobileParams",
+    "ConnectSetLogoParams",
     "ConnectSetPageParams",
     "ConnectSubmitParams",
     "ConnectTokenParams",

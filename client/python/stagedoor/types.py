@@ -1082,6 +1082,15 @@ class ConnectPage(TypedDict):
     """Light or dark; system follows the creator's device."""
 
 
+class ConnectPageResponse(TypedDict):
+    """The look of the organisation's connect pages."""
+
+    logo_url: str | None
+    """The address of the logo, a PNG that anyone can load; null if there is none."""
+    page: ConnectPage
+    """The look of the pages."""
+
+
 class ConnectSession(TypedDict):
     """A link to a hosted page on which a creator connects."""
 
@@ -4194,14 +4203,21 @@ class SignatureCheck(TypedDict):
     """The account whose webhook was compared; null if unknown."""
     details: list[SignatureDetail]
     """The observations, most important first."""
+    endpointId: str | None
+    """The endpoint that was compared; null if the delivery was compared with the webhook of an account, or with none.
+    """
     eventId: str | None
     """The stored event with which the body was compared; null if there is none."""
     message: str
     """An explanation of the problem and what to do."""
     secretOfAccountId: str | None
-    """With other_account: the account whose secret was used."""
+    """With other_account: the account whose secret was used; null if it is that of an endpoint."""
+    secretOfEndpointId: str | None
+    """With other_account: the endpoint whose secret was used; null if it is that of an account."""
     verdict: SignatureCheckVerdict
-    """match and timestamp_old mean that the signature is correct."""
+    """match and timestamp_old mean that the signature is correct. other_account: the secret of another account's
+    webhook, or of an endpoint.
+    """
 
 
 class SignatureDetail(TypedDict):
@@ -5382,7 +5398,9 @@ class WebhookEndpointHealth(TypedDict):
     nextAttemptAt: str | None
     """When the endpoint is tried next; null while it works."""
     state: WebhookHealthState
-    """failing means that the endpoint does not work for any account."""
+    """failing means that the endpoint accepts nothing: it is down, or accounts fail and nothing has been accepted
+    since. If it fails for some accounts and works for others, it is healthy.
+    """
     successRate24h: float | None
     """The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none."""
 
@@ -5456,6 +5474,10 @@ class WebhookTest(TypedDict):
     """Whether the response had a 2xx status."""
     durationMs: int
     """How long the receiver took, in milliseconds."""
+    error: str | None
+    """Why there was no response, in words, for example: connection refused, timed out after 10 s, the certificate has
+    expired. Null if there was one.
+    """
     responseSnippet: str
     """The first 512 bytes of the response."""
     status: int
@@ -5553,6 +5575,7 @@ __all__ = [
     "ConnectFunnel",
     "ConnectFunnelMethod",
     "ConnectPage",
+    "ConnectPageResponse",
     "ConnectSession",
     "ConnectSessionFinishedData",
     "ConnectSessionPage",

@@ -16,11 +16,14 @@ import (
 
 // Question is a request whose signature is to be checked.
 type Question struct {
-	// Account and Event may be empty; the request then names them.
-	Account id.Account
-	Event   id.Event
-	Body    []byte
-	Header  map[string]string
+	// Endpoint is the endpoint to which the request was sent, and Account the account to whose webhook. At most one of them
+	// is set; without both, the request decides.
+	Endpoint id.Endpoint
+	Account  id.Account
+	// Event may be empty; the request then names it.
+	Event  id.Event
+	Body   []byte
+	Header map[string]string
 	// Secret is the one that the receiver uses; empty if the caller does not give it.
 	Secret secret.String
 	// At is when the request was received; zero means now.
@@ -32,10 +35,11 @@ type Question struct {
 // Answer explains why a signature matches or does not.
 type Answer struct {
 	sign.Finding
-	// Account is the account whose webhook was used, Event the stored event that the body was compared with. Both may
-	// be empty.
-	Account id.Account
-	Event   id.Event
+	// Endpoint is the endpoint that was used, or Account the account whose webhook was, and Event the stored event that the
+	// body was compared with. All may be empty.
+	Endpoint id.Endpoint
+	Account  id.Account
+	Event    id.Event
 }
 
 // CheckSignature finds out why a signature matches or does not. It keeps nothing of the question.
@@ -49,31 +53,113 @@ func (w *Webhooks) CheckSignature(ctx context.Context, r Reader, q Question) (An
 	if e.At.IsZero() {
 		e.At = w.deps.Now()
 	}
-	var a Answer
-	// The caller names the account, or else the stored event does, or else the body.
-	a.Account = q.Account
+	a := Answer{Endpoint: q.Endpoint, Account: q.Account}
 	others := []id.Account{said.account}
 	if stored != nil {
 		a.Event, e.Sent = stored.ID, stored.Body
 		others = append(others, id.Account(stored.Source))
 	}
-	for _, one := range []id.Account{others[len(others)-1], said.account} {
-		if a.Account == "" && r.canSee(one) {
-			a.Account = one
-		}
+	endpoints, err := w.endpointSecrets(ctx, r)
+	if err != nil {
+		return Answer{}, err
 	}
-	if err := w.addSecrets(ctx, r.Org, a.Account, q.Account != "", &e); err != nil {
+	switch {
+	case q.Endpoint != "":
+		if !useEndpoint(endpoints, q.Endpoint, &e) {
+			return Answer{}, errNoEndpoint()
+		}
+	case q.Account != "":
+		err = w.addSecrets(ctx, r.Org, a.Account, true, &e)
+		if errors.Is(err, errNoWebhook()) && len(endpoints) > 0 {
+			err = problem.WebhookNotFound.New("The account has no webhook of its own. If the delivery was sent to an endpoint of the organisation, give endpointId instead of accountId.")
+		}
+	default:
+		err = w.guessWebhook(ctx, r, endpoints, others, &e, &a)
+	}
+	if err != nil {
 		return Answer{}, err
 	}
 	if e.Current.Empty() && q.Secret.Empty() {
-		return Answer{}, problem.ValidationFailed.New("It is not clear whose webhook this is about.").
-			At("/accountId", "required", "give accountId, the eventId of a stored event, or the secret")
+		return Answer{}, problem.ValidationFailed.New("It is not clear which webhook this is about.").
+			At("/accountId", "required", "give endpointId, accountId, the eventId of a stored event, or the secret")
 	}
 	if e.Others, err = w.otherSecrets(ctx, r, a.Account, q.Secret, others); err != nil {
 		return Answer{}, err
 	}
+	for _, one := range endpoints {
+		if one.id != a.Endpoint {
+			e.Others = append(e.Others, sign.Owned{Endpoint: string(one.id), Secret: one.current})
+		}
+	}
 	a.Finding = sign.Check(e)
 	return a, nil
+}
+
+// endpointSecret has the secrets of an endpoint; previous is empty if there is none.
+type endpointSecret struct {
+	id                id.Endpoint
+	current, previous secret.String
+}
+
+// endpointSecrets returns the secrets of the endpoints that the caller may use.
+func (w *Webhooks) endpointSecrets(ctx context.Context, r Reader) ([]endpointSecret, error) {
+	records, err := readEndpoints(ctx, w.deps.DB, r.Org, "")
+	if err != nil {
+		return nil, err
+	}
+	var list []endpointSecret
+	for i := range records {
+		one := &records[i]
+		if !EndpointReader(r).mayUse(one.AccountIDs) {
+			continue
+		}
+		var e sign.Evidence
+		if err := w.openSecrets(ctx, &one.record, &e); err != nil {
+			return nil, err
+		}
+		list = append(list, endpointSecret{one.ID, e.Current, e.Previous})
+	}
+	return list, nil
+}
+
+// useEndpoint adds the secrets of an endpoint. It returns false if there is no such endpoint.
+func useEndpoint(among []endpointSecret, endpoint id.Endpoint, e *sign.Evidence) bool {
+	for _, one := range among {
+		if one.id == endpoint {
+			e.Current, e.Previous = one.current, one.previous
+			return true
+		}
+	}
+	return false
+}
+
+// guessWebhook adds the secrets of the webhook that a request is about if the caller names none: an endpoint whose secret
+// fits, or else the webhook of the account that the event or the body names, or else the only endpoint.
+func (w *Webhooks) guessWebhook(ctx context.Context, r Reader, endpoints []endpointSecret, named []id.Account, e *sign.Evidence, a *Answer) error {
+	for _, one := range endpoints {
+		try := *e
+		try.Current, try.Previous = one.current, one.previous
+		fits := try.Given.Equal(one.current) || try.Given.Equal(one.previous)
+		if try.Given.Empty() {
+			verdict := sign.Check(try).Verdict
+			fits = verdict == sign.Match || verdict == sign.TimestampOld || verdict == sign.PreviousSecret
+		}
+		if fits {
+			a.Endpoint, *e = one.id, try
+			return nil
+		}
+	}
+	for _, one := range []id.Account{named[len(named)-1], named[0]} {
+		if a.Account == "" && r.canSee(one) {
+			a.Account = one
+		}
+	}
+	if err := w.addSecrets(ctx, r.Org, a.Account, false, e); err != nil || !e.Current.Empty() || len(endpoints) != 1 {
+		return err
+	}
+	a.Endpoint, a.Account = endpoints[0].id, ""
+	useEndpoint(endpoints, a.Endpoint, e)
+	return nil
 }
 
 // claims are the event and the account that a request names.
@@ -131,11 +217,16 @@ func (w *Webhooks) addSecrets(ctx context.Context, org id.Org, account id.Accoun
 	case err != nil:
 		return err
 	}
-	if e.Current, err = w.openUnlessShredded(ctx, &r, r.SecretVersion, r.Secret); err != nil {
+	return w.openSecrets(ctx, &r, e)
+}
+
+// openSecrets adds the secrets of a webhook or an endpoint.
+func (w *Webhooks) openSecrets(ctx context.Context, r *record, e *sign.Evidence) (err error) {
+	if e.Current, err = w.openUnlessShredded(ctx, r, r.SecretVersion, r.Secret); err != nil {
 		return err
 	}
 	if r.Previous != nil {
-		e.Previous, err = w.openUnlessShredded(ctx, &r, r.PreviousVersion, r.Previous)
+		e.Previous, err = w.openUnlessShredded(ctx, r, r.PreviousVersion, r.Previous)
 	}
 	return err
 }

@@ -191,7 +191,7 @@ func (w *Webhooks) post(
 	result := lane.Result{Status: answer.Status, Took: ended.Sub(began)}
 	if failure, failed := errors.AsType[egress.Failure](err); failed {
 		result.Failure = string(failure)
-		return result, egress.Answer{}
+		return result, egress.Answer{Reason: answer.Reason}
 	}
 	if err != nil {
 		if errors.Is(err, egress.ErrExhausted) {

@@ -173,6 +173,10 @@ func (w *Webhooks) describeEndpoints(ctx context.Context, owner id.Org, records 
 	if err != nil {
 		return nil, err
 	}
+	failing, err := readFailingAccounts(ctx, w.deps.DB, owner, names)
+	if err != nil {
+		return nil, err
+	}
 	list := make([]Endpoint, len(records))
 	for i := range records {
 		r := &records[i]
@@ -180,6 +184,9 @@ func (w *Webhooks) describeEndpoints(ctx context.Context, owner id.Org, records 
 		h := &list[i].Health
 		if d, ok := last[names[i]]; ok {
 			h.LastStatus, h.LastError, h.LastDelivery, h.LastSuccess = d.status, d.failure, d.tried, d.succeeded
+		}
+		if some, ok := failing[names[i]]; ok && h.State == Healthy && isFailing(some.since, h.LastSuccess) {
+			h.State, h.FailingSince, h.NextAttempt = Failing, some.since, some.next
 		}
 		if rate, ok := rates[names[i]]; ok {
 			h.SuccessRate = &rate

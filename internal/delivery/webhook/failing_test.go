@@ -1,6 +1,8 @@
 package webhook_test
 
 import (
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,5 +48,50 @@ func TestFailingListsWhatDoesNotWork(t *testing.T) {
 	}
 	if early := list(began); len(early) != 0 {
 		t.Errorf("failing before it began: %+v", early)
+	}
+}
+
+// An endpoint of few accounts fails if nothing is accepted since one of them failed, and works again once anything is.
+func TestAnEndpointOfFewAccountsFails(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.config.Lane.HoldFor = 100 * time.Millisecond
+	bad, good := r.account(), r.account()
+	var mended atomic.Bool
+	rec := newReceiver(t, func(w http.ResponseWriter, _ string, _ int, g got) {
+		if accountOf(g) == bad.ID && !mended.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	n, e := r.endpointNode(webhook.NewEndpoint{URL: rec.URL + "/e"}, bad, good)
+	health := func() webhook.EndpointHealth {
+		shown, err := n.Endpoint(t.Context(), r.reader(), e.ID)
+		must.OK(t, err)
+		return shown.Health
+	}
+	reported := func() (count int) {
+		must.OK(t, n.Failing(t.Context(), clock.Now(), func(f webhook.FailingHook) error {
+			if f.Org != r.org || f.Endpoint != e.ID || f.URL != rec.URL+"/e" || f.Since.IsZero() {
+				t.Errorf("%+v", f)
+			}
+			count++
+			return nil
+		}))
+		return count
+	}
+	r.post(bad, "message", 1)
+	until(t, "the only account that has events makes the endpoint fail", func() bool { return health().State == webhook.Failing })
+	if h := health(); h.FailingSince.IsZero() || h.Late != 1 || reported() != 1 {
+		t.Errorf("%+v, reported %d times", h, reported())
+	}
+	r.post(good, "message", 1)
+	until(t, "the endpoint works for another account", func() bool { return health().State == webhook.Healthy })
+	if h := health(); !h.FailingSince.IsZero() || h.Late != 1 || reported() != 0 {
+		t.Errorf("%+v, reported %d times", h, reported())
+	}
+	mended.Store(true)
+	until(t, "no account is late", func() bool { return health().Late == 0 })
+	if h := health(); h.State != webhook.Healthy {
+		t.Errorf("%+v", h)
 	}
 }

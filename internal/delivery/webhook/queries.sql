@@ -314,6 +314,19 @@ FROM webhook_endpoint_progress p JOIN webhook_endpoint e ON e.org_id = p.org_id 
 WHERE (e.org_id, e.id) > (@after_org::text, @after_id::text) AND e.deleted_at IS NULL AND p.state = 'backoff' AND p.fail_since <= @before
 ORDER BY e.org_id, e.id LIMIT @max_rows;
 
+-- name: EndpointsWithFailingAccounts :many
+-- tenant: the organisations of failing endpoints are notified alike
+-- Endpoints of which accounts fail since some time, although they are not down themselves.
+SELECT e.org_id, e.id, e.url, min(l.fail_since)::timestamptz AS fail_since
+FROM webhook_endpoint_lane l
+JOIN webhook_endpoint e ON e.org_id = l.org_id AND e.id = l.endpoint_id
+JOIN webhook_endpoint_progress p ON p.org_id = l.org_id AND p.endpoint_id = l.endpoint_id
+WHERE (e.org_id, e.id) > (@after_org::text, @after_id::text) AND e.deleted_at IS NULL AND e.enabled AND p.state = 'live'
+    AND l.state IN ('backoff', 'disabled') AND l.fail_since <= @before
+    AND (l.last_status < 400 OR l.last_status >= 500 OR l.last_status = ANY (@down::smallint[]))
+GROUP BY e.org_id, e.id, e.url
+ORDER BY e.org_id, e.id LIMIT @max_rows;
+
 -- name: CountLanes :many
 -- tenant: operators see the lanes of all organisations
 SELECT state, count(*) AS lanes FROM webhook_lane WHERE @only_org::text = '' OR org_id = @only_org GROUP BY state;
@@ -411,6 +424,14 @@ SELECT * FROM webhook_endpoint_lane WHERE org_id = @org_id AND endpoint_id = @en
 -- name: EndpointCursors :many
 SELECT source, cursor FROM webhook_endpoint_lane WHERE org_id = @org_id AND endpoint_id = @endpoint_id AND cursor >= 0
 ORDER BY source LIMIT @max_rows;
+
+-- name: FailingAccounts :many
+-- Since when accounts of each endpoint fail, and when the first of them is tried again; 'epoch' if none is.
+SELECT endpoint_id, min(fail_since)::timestamptz AS fail_since, coalesce(min(next_at), 'epoch')::timestamptz AS next_at
+FROM webhook_endpoint_lane
+WHERE org_id = @org_id AND endpoint_id = ANY (@endpoint_ids::text[]) AND state IN ('backoff', 'disabled') AND fail_since IS NOT NULL
+    AND (last_status < 400 OR last_status >= 500 OR last_status = ANY (@down::smallint[]))
+GROUP BY endpoint_id;
 
 -- name: SaveProgress :many
 -- tenant: each row has its own org

@@ -29,6 +29,8 @@ type Tested struct {
 	Status  int
 	Took    time.Duration
 	Snippet string
+	// Reason says in words why there was no response; empty if there was one.
+	Reason string
 }
 
 // testSnippet is how many bytes of the response are shown.
@@ -96,7 +98,7 @@ func (w *Webhooks) sendTest(ctx context.Context, by audit.By, r *record, envelop
 	}
 	w.log.add(&d)
 	w.flushLog(ctx) // a node that only serves the API does not flush otherwise
-	return Tested{Delivered: d.Delivered, Status: result.Status, Took: result.Took, Snippet: shown}, nil
+	return Tested{Delivered: d.Delivered, Status: result.Status, Took: result.Took, Snippet: shown, Reason: answer.Reason}, nil
 }
 
 // admitTest counts a test, or refuses it if there were too many: a leaky bucket in the webhook's row.

@@ -94,8 +94,8 @@ var tables = []table{
 	},
 	{
 		name: "connect_page", kind: "connectPage", order: []string{"org_id"},
-		columns:  []string{"brand_light", "brand_dark", "scheme", "allowed_origins", "help_url", "updated_at"},
-		withheld: reasons(""),
+		columns:  []string{"brand_light", "brand_dark", "scheme", "allowed_origins", "help_url", "updated_at", "logo"},
+		withheld: reasons(internal, "logo_tag"),
 	},
 	{
 		name: "account", kind: "account", order: []string{"id"}, account: "id",

@@ -157,6 +157,8 @@ type Answer struct {
 	Header http.Header
 	// Body is the part of the body that arrived in time, at most 16 KiB.
 	Body []byte
+	// Reason says in words why there was no response; empty if there was one.
+	Reason string
 }
 
 // CheckURL checks a URL before it is saved: its form, and that its host resolves to public addresses only. The error is
@@ -241,7 +243,7 @@ const replayable = "Idempotency-Key"
 
 func (p *Public) send(ctx context.Context, target Target, header http.Header, body []byte) (Answer, error) {
 	if target.url == nil {
-		return Answer{}, FailBlocked
+		return Answer{Reason: p.explain(FailBlocked, nil)}, FailBlocked
 	}
 	if header == nil {
 		header = http.Header{}
@@ -258,13 +260,13 @@ func (p *Public) send(ctx context.Context, target Target, header http.Header, bo
 	resp, err := p.transport.RoundTrip(req)
 	if err != nil {
 		endSpan(span, 0)
-		return Answer{}, classifyError(ctx, err)
+		return p.fail(ctx, err)
 	}
 	endSpan(span, resp.StatusCode)
 	defer resp.Body.Close()
 	// At the timeout the transport hangs up, but it may still return a response that arrives just then.
 	if err := limited.Err(); err != nil {
-		return Answer{}, classifyError(ctx, err)
+		return p.fail(ctx, err)
 	}
 	// An error of the body counts only if the caller has gone away.
 	text, err := readAnswer(resp)
@@ -272,6 +274,15 @@ func (p *Public) send(ctx context.Context, target Target, header http.Header, bo
 		return Answer{}, classifyError(ctx, err)
 	}
 	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: text}, nil
+}
+
+// fail returns the answer and the error of a request without a response.
+func (p *Public) fail(ctx context.Context, err error) (Answer, error) {
+	classified := classifyError(ctx, err)
+	if failure, ok := errors.AsType[Failure](classified); ok {
+		return Answer{Reason: p.explain(failure, err)}, failure
+	}
+	return Answer{}, classified
 }
 
 // newBodyReader returns a reader of the body. An empty body must be http.NoBody; with any other reader net/http would

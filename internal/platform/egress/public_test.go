@@ -246,8 +246,9 @@ func TestBadReceiversAreCut(t *testing.T) {
 		change  func(*tls.Config, *authority)
 		want    egress.Failure
 		bytes   int
+		reason  string
 	}{
-		"hangs":         {handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, want: egress.FailTimeout},
+		"hangs":         {handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, want: egress.FailTimeout, reason: "timed out after 1 s"},
 		"drips headers": {handler: slowloris, want: egress.FailTimeout},
 		"drips a body": {handler: func(w http.ResponseWriter, r *http.Request) {
 			for i := 0; i < 100 && r.Context().Err() == nil; i++ {
@@ -263,20 +264,20 @@ func TestBadReceiversAreCut(t *testing.T) {
 		}, bytes: 16 << 10},
 		"sends a huge header":  {handler: func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 80<<10)) }, want: egress.FailResponse},
 		"sends a large header": {handler: func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 60<<10)) }},
-		"is not HTTP":          {handler: raw("SSH-2.0-OpenSSH\r\n\r\n"), want: egress.FailResponse},
-		"hangs up":             {handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: egress.FailBroken},
+		"is not HTTP":          {handler: raw("SSH-2.0-OpenSSH\r\n\r\n"), want: egress.FailResponse, reason: "the response is not HTTP"},
+		"hangs up":             {handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: egress.FailBroken, reason: "the connection was closed before there was a response"},
 		"has expired": {handler: fine, change: func(c *tls.Config, a *authority) {
 			c.Certificates = []tls.Certificate{a.issue(t, -time.Minute, "receiver.test")}
-		}, want: egress.FailTLS},
+		}, want: egress.FailTLS, reason: "the certificate has expired"},
 		"has another name": {handler: fine, change: func(c *tls.Config, a *authority) {
 			c.Certificates = []tls.Certificate{a.issue(t, time.Hour, "other.test")}
-		}, want: egress.FailTLS},
+		}, want: egress.FailTLS, reason: "the certificate is for another host"},
 		"signs itself": {handler: fine, change: func(c *tls.Config, _ *authority) {
 			c.Certificates = []tls.Certificate{newAuthority(t).issue(t, time.Hour, "receiver.test")}
-		}, want: egress.FailTLS},
+		}, want: egress.FailTLS, reason: "the certificate was not signed by a known authority, or an intermediate certificate is missing"},
 		"speaks TLS 1.1": {handler: fine, change: func(c *tls.Config, _ *authority) {
 			c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
-		}, want: egress.FailTLS},
+		}, want: egress.FailTLS, reason: "the TLS handshake failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -296,6 +297,9 @@ func TestBadReceiversAreCut(t *testing.T) {
 			answer, err := p.Post(t.Context(), n.url(), nil, []byte("x"))
 			if c.want == "" && (err != nil || answer.Status != http.StatusOK || len(answer.Body) != c.bytes) || c.want != "" && !errors.Is(err, c.want) {
 				t.Errorf("%d, %d bytes, %v", answer.Status, len(answer.Body), err)
+			}
+			if (answer.Reason != "") != (err != nil) || c.reason != "" && answer.Reason != c.reason {
+				t.Errorf("the reason is %q, want %q", answer.Reason, c.reason)
 			}
 			if err != nil && (strings.Contains(err.Error(), "127.0") || strings.Contains(err.Error(), "test")) {
 				t.Errorf("the error leaks an address: %v", err)
@@ -335,6 +339,9 @@ func TestUnreachableReceiversTellNothing(t *testing.T) {
 	})
 	const floor = 250 * time.Millisecond
 	p := egress.Near(egress.PublicConfig{Roots: n.roots, Resolver: n.names.resolver(), Now: clock.Now}, outside, n.port, floor, time.Minute)
+	reasons := map[egress.Failure]string{
+		egress.FailConnect: "connection refused", egress.FailBlocked: "the host does not resolve to a public address",
+	}
 	for host, want := range map[string]egress.Failure{
 		"nobody.test": egress.FailConnect, "inside.test": egress.FailBlocked, "unknown.test": egress.FailBlocked, "empty.test": egress.FailBlocked,
 	} {
@@ -342,8 +349,8 @@ func TestUnreachableReceiversTellNothing(t *testing.T) {
 			t.Parallel()
 			address := fmt.Sprintf("https://%s:%d/", host, n.port)
 			started := time.Now()
-			if _, err := p.Post(t.Context(), address, nil, nil); !errors.Is(err, want) {
-				t.Errorf("%v, want %v", err, want)
+			if answer, err := p.Post(t.Context(), address, nil, nil); !errors.Is(err, want) || answer.Reason != reasons[want] {
+				t.Errorf("%v (%s), want %v", err, answer.Reason, want)
 			}
 			if took := time.Since(started); want == egress.FailBlocked && took < floor {
 				t.Errorf("it took %s", took)

@@ -36,6 +36,11 @@ func (b Backend) Org(ctx context.Context, of id.Org) (Org, error) {
 	return Org{ID: o.ID, Name: o.Name, Environment: o.Environment, Page: appearance, Since: o.CreatedAt, Suspended: o.SuspendedAt != nil}, err
 }
 
+// Logo loads the logo of an org.
+func (b Backend) Logo(ctx context.Context, of id.Org) (logo []byte, tag string, err error) {
+	return b.Sessions.Logo(ctx, of)
+}
+
 func (b Backend) view(ctx context.Context, a connect.Paged) (View, error) {
 	o, err := b.Org(ctx, a.Org)
 	if err != nil {

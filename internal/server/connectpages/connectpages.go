@@ -156,6 +156,7 @@ func (h *Pages) routes() {
 	} {
 		h.mux.Handle(pattern, h.serve(page.name, page.handle))
 	}
+	h.mux.Handle("GET /connect/logo/{org}", h.serve("connectLogo", (*visit).getLogo))
 	h.mux.Handle("GET /connect.js", h.serve("connectScript", (*visit).getScript))
 	h.mux.Handle("GET /connect/{file...}", h.serve("connectFile", (*visit).getFile))
 }

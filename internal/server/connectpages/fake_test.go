@@ -28,6 +28,7 @@ type fakeBackend struct {
 	mu       sync.Mutex
 	base     string
 	org      connectpages.Org
+	logo     []byte
 	now      func() time.Time
 	attempts map[string]*fakeAttempt
 	sessions map[string]*link.Session
@@ -422,6 +423,15 @@ func (w *fakeBackend) Org(_ context.Context, org id.Org) (connectpages.Org, erro
 		return connectpages.Org{}, problem.OrgNotFound.New("no such org")
 	}
 	return w.org, nil
+}
+
+func (w *fakeBackend) Logo(_ context.Context, org id.Org) (logo []byte, tag string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if org != w.org.ID || w.logo == nil {
+		return nil, "", nil
+	}
+	return w.logo, w.org.Page.LogoTag, nil
 }
 
 func (w *fakeBackend) Connection(_ context.Context, _ id.Org, account id.Account) (connectpages.Connection, error) {

@@ -1,6 +1,11 @@
 package connectpages
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+)
 
 // getFile serves a file of the pages. Its address contains the version of the files, so it may be cached forever.
 func (v *visit) getFile() {
@@ -30,6 +35,34 @@ func (v *visit) write(file asset) {
 		return
 	}
 	_, _ = v.w.Write(file.content)
+}
+
+// getLogo serves the logo of an org. Its address contains a tag that changes with the picture, so it may be cached
+// forever. The dashboard shows it as well, which may have another origin.
+func (v *visit) getLogo() {
+	if v.stopIfGuessing() {
+		return
+	}
+	org, err := id.Parse[id.Org](v.r.PathValue("org"))
+	if err != nil {
+		v.showError(problem.OrgNotFound.New("no such org"))
+		return
+	}
+	ctx, cancel := v.context()
+	defer cancel()
+	logo, tag, err := v.deps.Orgs.Logo(ctx, org)
+	switch {
+	case err != nil:
+		v.showError(err)
+		return
+	case logo == nil:
+		v.showError(problem.OrgNotFound.New("no logo"))
+		return
+	case v.r.URL.Query().Get("v") == tag:
+		v.w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	v.w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+	v.write(asset{logo, "image/png", `"` + tag + `"`})
 }
 
 // getPrivacy shows what is stored about creators.

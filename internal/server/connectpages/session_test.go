@@ -240,3 +240,28 @@ func TestAPageSaysWhoOperatesIt(t *testing.T) {
 		s.wantText(s.get("/connect/identity/"+unknown), 404, "This link has expired", "!Northlight")
 	}
 }
+
+func TestAPageShowsTheLogoOfTheOrg(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	token, _ := s.open(link.Session{})
+	address := link.LogoPath(s.org.ID, "abc")
+	if page := s.get("/s/" + token); strings.Contains(page.body, "/connect/logo/") || !strings.Contains(page.body, `<span class="mark" aria-hidden="true">N</span>`) {
+		t.Errorf("%s", page.body)
+	}
+	s.wantText(s.get(address), 404, "This link has expired")
+	s.org.Page.LogoTag, s.logo = "abc", []byte("\x89PNG")
+	if page := s.get("/s/" + token); !strings.Contains(page.body, `<img class="mark" src="`+address+`" alt="">Northlight`) {
+		t.Errorf("%s", page.body)
+	}
+	got := s.get(address)
+	if got.body != string(s.logo) || got.head.Get("Content-Type") != "image/png" || got.head.Get("X-Content-Type-Options") != "nosniff" || got.head.Get("Cache-Control") != "public, max-age=31536000, immutable" {
+		t.Errorf("%d %v", got.status, got.head)
+	}
+	if old := s.get(link.LogoPath(s.org.ID, "old")); old.status != 200 || old.head.Get("Cache-Control") != "no-store" {
+		t.Errorf("an old address: %d %v", old.status, old.head)
+	}
+	for _, unknown := range []string{"x", string(id.New[id.Org]())} {
+		s.wantText(s.get("/connect/logo/"+unknown), 404, "This link has expired")
+	}
+}

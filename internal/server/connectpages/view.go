@@ -134,6 +134,8 @@ type sessions interface {
 
 type orgs interface {
 	Org(ctx context.Context, org id.Org) (Org, error)
+	// Logo returns the logo of an org as PNG, and its tag; nil if there is none.
+	Logo(ctx context.Context, org id.Org) (logo []byte, tag string, err error)
 }
 
 // Connection is an account as its creator sees it.

@@ -217,6 +217,14 @@ func (p *page) AccountHandle() string {
 // AccountInitial stands for the picture of the account, which is at the platform: the pages load nothing from there.
 func (p *page) AccountInitial() string { return initial(p.AccountTitle()) }
 
+// Logo returns the address of the org's logo; empty if it has none.
+func (p *page) Logo() string {
+	if p.org.Page.LogoTag == "" {
+		return ""
+	}
+	return link.LogoPath(p.org.ID, p.org.Page.LogoTag)
+}
+
 // Origins returns the sites that the page may send messages to.
 func (p *page) Origins() string { return strings.Join(p.origins(), " ") }
 

@@ -153,7 +153,7 @@ func (b *Dashboard) routes() {
 		"POST /app/session/org":        {"appSessionOrg", (*visit).postOrg},
 		"GET /app/page.css":            {"appStyle", (*visit).getStyle},
 		"GET /app/assets/{file...}":    {"appAsset", (*visit).getAsset},
-		"GET /app":                     {"appSite", (*visit).getSite},
+		"GET /app":                     {"appSite", (*visit).getRoot},
 		"GET /app/{path...}":           {"appSite", (*visit).getSite},
 		"/":                            {"unmatched", (*visit).notFound},
 	} {

@@ -204,6 +204,13 @@ func TestPagesAreLockedDown(t *testing.T) {
 			t.Errorf("%s has a script", path)
 		}
 	}
+	// Programs, too, learn where the dashboard is.
+	if r := anonymous.Do(t, http.MethodGet, "/app", nil); r.Status != http.StatusSeeOther || r.Header.Get("Location") != "/app/" {
+		t.Errorf("/app: %d %s", r.Status, r.Header.Get("Location"))
+	}
+	if r := anonymous.Do(t, http.MethodGet, "/app/", nil); r.Status != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/app/sign-in") {
+		t.Errorf("/app/: %d %s", r.Status, r.Header.Get("Location"))
+	}
 	if r := anonymous.Do(t, http.MethodGet, "/app/some/page", nil); r.Status != http.StatusNotFound || r.Code() != "route-not-found" {
 		t.Errorf("not a page: %d %s", r.Status, r.Body)
 	}

@@ -20,10 +20,13 @@ func (v *visit) getStyle() {
 	_, _ = v.w.Write([]byte(v.style)) // The browser may have disconnected.
 }
 
+// getRoot redirects to the dashboard's first page.
+func (v *visit) getRoot() { http.Redirect(v.w, v.r, home, http.StatusSeeOther) }
+
 // getSite serves the web application to signed-in users. Every address is the same document; its script decides what to
 // show.
 func (v *visit) getSite() {
-	if !webapp.IsNavigation(v.r) {
+	if v.r.URL.Path != home && !webapp.IsNavigation(v.r) {
 		v.notFound()
 		return
 	}

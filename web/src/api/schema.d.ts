@@ -1172,6 +1172,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/org/logo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Set the logo of the connect pages */
+        put: operations["setOrgLogo"];
+        post?: never;
+        /** Delete the logo of the connect pages */
+        delete: operations["deleteOrgLogo"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/org/members": {
         parameters: {
             query?: never;
@@ -2023,6 +2041,7 @@ export interface components {
             accountId?: string;
             body?: string;
             bodyBase64?: string;
+            endpointId?: string;
             eventId?: string;
             headers: {
                 [key: string]: string;
@@ -2164,6 +2183,7 @@ export interface components {
             scheme: "system" | "light" | "dark";
         };
         ConnectPageResponse: {
+            logo_url: string | null;
             page: components["schemas"]["ConnectPage"];
         };
         ConnectSession: {
@@ -3080,6 +3100,9 @@ export interface components {
             locale?: "en" | "es";
             slackUrl?: string;
         };
+        SetOrgLogoRequest: {
+            image: string;
+        };
         SetSandboxFaultRequest: {
             count?: number;
             /** @enum {string} */
@@ -3090,9 +3113,11 @@ export interface components {
         SignatureCheck: {
             accountId: string | null;
             details: components["schemas"]["SignatureDetail"][];
+            endpointId: string | null;
             eventId: string | null;
             message: string;
             secretOfAccountId: string | null;
+            secretOfEndpointId: string | null;
             /** @enum {string} */
             verdict: "match" | "timestamp_old" | "wrong_secret" | "other_account" | "previous_secret" | "body_changed" | "header_missing" | "header_malformed" | "base64";
         };
@@ -3375,6 +3400,7 @@ export interface components {
         WebhookTest: {
             delivered: boolean;
             durationMs: number;
+            error: string | null;
             responseSnippet: string;
             status: number;
         };
@@ -5496,6 +5522,52 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["InvitationWithdrawn"];
+                };
+            };
+        };
+    };
+    setOrgLogo: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetOrgLogoRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConnectPageResponse"];
+                };
+            };
+        };
+    };
+    deleteOrgLogo: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConnectPageResponse"];
                 };
             };
         };

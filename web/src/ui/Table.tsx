@@ -1,5 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from 'react'
 import { useWindowVirtualizer } from '@tanstack/react-virtual'
+import { ArrowDown, ArrowUp, ChevronsUpDown } from 'lucide-react'
 import { cx } from '@/lib/cx'
 import { number } from '@/lib/format'
 import { Button } from './Button'
@@ -12,6 +13,8 @@ export interface Column<R> {
   from?: 'sm' | 'md' | 'lg' | 'xl'
   align?: 'right'
   className?: string
+  /** Makes the head a button that sorts by this column. */
+  sort?: { direction: 'ascending' | 'descending' | 'none'; toggle: () => void }
 }
 
 export interface TableProps<R> {
@@ -109,6 +112,7 @@ function Frame<R>({
               <th
                 key={c.key}
                 scope="col"
+                aria-sort={c.sort?.direction}
                 className={cx(
                   'h-9 text-xs font-medium whitespace-nowrap text-mute',
                   edge,
@@ -117,7 +121,18 @@ function Frame<R>({
                   c.className,
                 )}
               >
-                {c.head}
+                {c.sort ? (
+                  <button
+                    type="button"
+                    className="inline-flex items-center gap-1 rounded font-medium hover:text-fg"
+                    onClick={c.sort.toggle}
+                  >
+                    {c.head}
+                    <SortIcon direction={c.sort.direction} />
+                  </button>
+                ) : (
+                  c.head
+                )}
               </th>
             ))}
           </tr>
@@ -176,6 +191,11 @@ function Frame<R>({
       </table>
     </div>
   )
+}
+
+function SortIcon({ direction }: { direction: 'ascending' | 'descending' | 'none' }) {
+  const Icon = { ascending: ArrowUp, descending: ArrowDown, none: ChevronsUpDown }[direction]
+  return <Icon className="size-3" aria-hidden />
 }
 
 /** The footer of a paginated list. */

@@ -1,5 +1,6 @@
 export * from './AccountList'
 export * from './AccountPicker'
+export * from './Avatar'
 export * from './Badge'
 export * from './Button'
 export * from './Card'

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ConnectListSessionsParams,
         ConnectLoginParams,
         ConnectMobileParams,
+        ConnectSetLogoParams,
         ConnectSetPageParams,
         ConnectSubmitParams,
         ConnectTokenParams,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
         AttemptPage,
         ConnectFlowList,
         ConnectFunnel,
-        ConnectPage,
+        ConnectPageResponse,
         ConnectSession,
         ConnectSessionPage,
         CurlAttempt,
@@ -148,6 +149,15 @@ class ConnectGroup(Group):
         """
         return self._change("POST", "/v1/connect/curl", params, case="snake", key=True, options=options)
 
+    def delete_logo(self, *, options: RequestOptions | None = None) -> ConnectPageResponse:
+        """Delete the logo of the connect pages.
+
+        The pages show the first letter of the organisation's name instead.
+
+        Needs the scope `me:write`.
+        """
+        return self._change("DELETE", "/v1/org/logo", options=options)
+
     def get_attempt(
         self, attempt_id: str, *, options: RequestOptions | None = None, **params: Unpack[ConnectGetAttemptParams]
     ) -> Attempt:
@@ -181,12 +191,12 @@ class ConnectGroup(Group):
         """
         return self._get("/v1/connect/funnel", params, options=options)
 
-    def get_page(self, *, options: RequestOptions | None = None) -> ConnectPage:
+    def get_page(self, *, options: RequestOptions | None = None) -> ConnectPageResponse:
         """Get the appearance of the connect pages.
 
         Needs the scope `me:read`.
         """
-        return self._get("/v1/connect/page", unwrap="page", options=options)
+        return self._get("/v1/connect/page", options=options)
 
     def get_session(self, session_id: str, *, options: RequestOptions | None = None) -> ConnectSession:
         """Get the state of a link.
@@ -364,7 +374,25 @@ class ConnectGroup(Group):
             options=options,
         )
 
-    def set_page(self, *, options: RequestOptions | None = None, **params: Unpack[ConnectSetPageParams]) -> ConnectPage:
+    def set_logo(
+        self, *, options: RequestOptions | None = None, **params: Unpack[ConnectSetLogoParams]
+    ) -> ConnectPageResponse:
+        """Set the logo of the connect pages.
+
+        The pages show it next to the organisation's name. The file is decoded and written again, so that only its
+        pixels are kept.
+
+        Needs the scope `me:write`.
+
+        Arguments:
+            image (required): A PNG, JPEG or GIF file in base64, of at most 512 KiB and 2048 pixels on each side. It
+                is scaled to 256 pixels and stored as PNG.
+        """
+        return self._change("PUT", "/v1/org/logo", params, options=options)
+
+    def set_page(
+        self, *, options: RequestOptions | None = None, **params: Unpack[ConnectSetPageParams]
+    ) -> ConnectPageResponse:
         """Set the appearance of the connect pages.
 
         Replaces the colours, the scheme, the help address and the origins that may embed the pages.
@@ -380,7 +408,7 @@ class ConnectGroup(Group):
             help_url (required): The address of your own help page; empty for none.
             scheme (required): Light or dark; system follows the creator's device.
         """
-        return self._change("PUT", "/v1/connect/page", params, case="snake", unwrap="page", options=options)
+        return self._change("PUT", "/v1/connect/page", params, case="snake", options=options)
 
     def submit(
         self, attempt_id: str, *, options: RequestOptions | None = None, **params: Unpack[ConnectSubmitParams]

@@ -44,20 +44,22 @@ class WebhooksGroup(Group):
         """Check a webhook signature.
 
         Send a delivery as your receiver got it to see why its signature does not match. The response names the
-        cause: a wrong secret, the secret of another account or the previous one, a changed body and how it changed,
-        a missing or altered header. Nothing that you send is stored or logged.
+        cause: a wrong secret, that of another account or endpoint, or the previous one, a changed body and how it
+        changed, a missing or altered header. Nothing that you send is stored or logged.
 
         Needs the scope `webhooks:read`.
 
         Arguments:
-            account_id: The account to whose webhook the delivery was sent. Default: taken from the event or the
+            account_id: The account to whose own webhook the delivery was sent. Default: taken from the event or the
                 body.
             body: The body with which the receiver checked the signature. Send this or bodyBase64.
             body_base64: The same in base64, for a body that is not text.
+            endpoint_id: The endpoint to which the delivery was sent. Default: the endpoint whose secret fits, if
+                there is one.
             event_id: The event to compare the body with. Default: taken from the headers or the body.
             headers (required): The headers as received. Only webhook headers are used.
             received_at: When the delivery was received. Default: now.
-            secret: The secret that the receiver uses. Default: the webhook's secret.
+            secret: The secret that the receiver uses. Default: the secret of the webhook or endpoint.
         """
         return self._change("POST", "/v1/webhooks/check-signature", params, key=True, options=options)
 

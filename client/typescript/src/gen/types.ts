@@ -567,6 +567,14 @@ export interface ConnectPage {
   scheme: "system" | "light" | "dark";
 }
 
+/** The look of the organisation's connect pages. */
+export interface ConnectPageResponse {
+  /** The address of the logo, a PNG that anyone can load; null if there is none. */
+  logo_url: string | null;
+  /** The look of the pages. */
+  page: ConnectPage;
+}
+
 /** A link to a hosted page on which a creator connects. */
 export interface ConnectSession {
   /** The account that was connected; null if none was. */
@@ -3020,13 +3028,20 @@ export interface SignatureCheck {
   accountId: string | null;
   /** The observations, most important first. */
   details: SignatureDetail[];
+  /** The endpoint that was compared; null if the delivery was compared with the webhook of an account, or with none. */
+  endpointId: string | null;
   /** The stored event with which the body was compared; null if there is none. */
   eventId: string | null;
   /** An explanation of the problem and what to do. */
   message: string;
-  /** With other_account: the account whose secret was used. */
+  /** With other_account: the account whose secret was used; null if it is that of an endpoint. */
   secretOfAccountId: string | null;
-  /** match and timestamp_old mean that the signature is correct. */
+  /** With other_account: the endpoint whose secret was used; null if it is that of an account. */
+  secretOfEndpointId: string | null;
+  /**
+   * match and timestamp_old mean that the signature is correct. other_account: the secret of another account's webhook,
+   * or of an endpoint.
+   */
   verdict:
     | "match"
     | "timestamp_old"
@@ -3909,7 +3924,10 @@ export interface WebhookEndpointHealth {
   lastSuccessAt: string | null;
   /** When the endpoint is tried next; null while it works. */
   nextAttemptAt: string | null;
-  /** failing means that the endpoint does not work for any account. */
+  /**
+   * failing means that the endpoint accepts nothing: it is down, or accounts fail and nothing has been accepted since.
+   * If it fails for some accounts and works for others, it is healthy.
+   */
   state: "healthy" | "failing" | "paused" | "disabled";
   /** The share of attempts in the last 24 hours that were accepted, of the last 10,000; null if there were none. */
   successRate24h: number | null;
@@ -3967,6 +3985,11 @@ export interface WebhookTest {
   delivered: boolean;
   /** How long the receiver took, in milliseconds. */
   durationMs: number;
+  /**
+   * Why there was no response, in words, for example: connection refused, timed out after 10 s, the certificate has
+   * expired. Null if there was one.
+   */
+  error: string | null;
   /** The first 512 bytes of the response. */
   responseSnippet: string;
   /** 0 if there was no response. */

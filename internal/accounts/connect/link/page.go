@@ -26,6 +26,8 @@ type Page struct {
 	AllowedOrigins []string
 	// HelpURL is the org's help page for creators; empty for none.
 	HelpURL string
+	// LogoTag is a hash of the logo, for its address; empty for none. SetLogo changes it, and SetPage does not.
+	LogoTag string
 }
 
 // The schemes.
@@ -59,6 +61,7 @@ func (s *Sessions) SetPage(ctx context.Context, by audit.By, o org.Org, p Page) 
 		if err != nil {
 			return err
 		}
+		p.LogoTag = before.LogoTag
 		if err := putPage(ctx, tx, o.ID, p, s.deps.Now().Truncate(time.Microsecond)); err != nil {
 			return err
 		}

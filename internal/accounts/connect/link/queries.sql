@@ -59,7 +59,15 @@ SELECT * FROM connect_session WHERE due_at <= @now ORDER BY due_at LIMIT @max_ro
 DELETE FROM connect_session WHERE org_id = @org_id AND id = @id;
 
 -- name: GetPage :one
-SELECT * FROM connect_page WHERE org_id = @org_id;
+SELECT brand_light, brand_dark, scheme, allowed_origins, help_url, logo_tag FROM connect_page WHERE org_id = @org_id;
+
+-- name: GetLogo :one
+SELECT logo, logo_tag FROM connect_page WHERE org_id = @org_id;
+
+-- name: PutLogo :exec
+INSERT INTO connect_page (org_id, brand_light, brand_dark, scheme, allowed_origins, help_url, updated_at, logo, logo_tag)
+VALUES (@org_id, '', '', @scheme, '{}', '', @now, sqlc.narg(logo), @logo_tag)
+ON CONFLICT (org_id) DO UPDATE SET logo = excluded.logo, logo_tag = excluded.logo_tag, updated_at = excluded.updated_at;
 
 -- name: PutPage :exec
 INSERT INTO connect_page (org_id, brand_light, brand_dark, scheme, allowed_origins, help_url, updated_at)

@@ -67,7 +67,7 @@ func getPage(ctx context.Context, q db.DBTX, org id.Org) (Page, error) {
 	}
 	return Page{
 		BrandLight: row.BrandLight, BrandDark: row.BrandDark, Scheme: row.Scheme, AllowedOrigins: row.AllowedOrigins,
-		HelpURL: row.HelpUrl,
+		HelpURL: row.HelpUrl, LogoTag: row.LogoTag,
 	}, err
 }
 

@@ -15,9 +15,9 @@ import (
 )
 
 type verifyOptions struct {
-	secretFile, account, event string
-	headers                    []string
-	offline                    bool
+	secretFile, account, endpoint, event string
+	headers                              []string
+	offline                              bool
 }
 
 func verifyCommand(app *core.App) *cobra.Command {
@@ -63,7 +63,9 @@ Nothing is stored. Exit codes: 0 if the signature matches, 5 if not.`,
 	cmd.Flags().StringArrayVar(&o.headers, "header", nil,
 		"header as received: 'Name: value', or only the value of X-Webhook-Signature (repeatable)")
 	cmd.Flags().StringVarP(&o.account, "account", "a", "",
-		"account whose webhook it was sent to (default: the event's account)")
+		"account to whose own webhook it was sent (default: the event's account)")
+	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "endpoint to which it was sent (default: the one whose secret fits)")
+	cmd.MarkFlagsMutuallyExclusive("account", "endpoint")
 	cmd.Flags().StringVar(&o.event, "event", "", "id of the event that was sent, to compare the body with")
 	cmd.Flags().BoolVar(&o.offline, "offline", false, "check on this machine, without the server")
 	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
@@ -113,7 +115,7 @@ func (o verifyOptions) checkOffline(app *core.App, headers map[string]string, ow
 func (o verifyOptions) checkOnServer(
 	cmd *cobra.Command, app *core.App, headers map[string]string, own string, body []byte,
 ) error {
-	params := stagedoor.WebhooksCheckSignatureParams{Headers: headers, Secret: own, EventID: o.event}
+	params := stagedoor.WebhooksCheckSignatureParams{Headers: headers, Secret: own, EventID: o.event, EndpointID: o.endpoint}
 	if utf8.Valid(body) {
 		params.Body = string(body)
 	} else {
@@ -133,10 +135,10 @@ func (o verifyOptions) checkOnServer(
 	return reportCheck(app, check)
 }
 
-// unknownAccount is printed for a wrong secret if it is unknown which account the request was for. The message of
+// unknownWebhook is printed for a wrong secret if it is unknown which webhook or endpoint the request was for. The message of
 // package sign names members of the API; here they are flags.
-const unknownAccount = "The signature was not made with this secret, or the body is not what was signed. " +
-	"Ask the server with --account or --event to find out which."
+const unknownWebhook = "The signature was not made with this secret, or the body is not what was signed. " +
+	"Ask the server with --endpoint or --account to find out which."
 
 // reportCheck prints the result of a check, unless it was printed as JSON, and returns a silent fault if the signature
 // does not match.
@@ -149,8 +151,8 @@ func reportCheck(app *core.App, check *stagedoor.SignatureCheck) error {
 		}
 		app.Out.Data("%s", app.Out.Style(tone, check.Verdict))
 		message := check.Message
-		if check.Verdict == string(sign.WrongSecret) && check.AccountID == nil {
-			message = unknownAccount
+		if check.Verdict == string(sign.WrongSecret) && check.AccountID == nil && check.EndpointID == nil {
+			message = unknownWebhook
 		}
 		app.Out.Say("%s", message)
 		for _, d := range check.Details {

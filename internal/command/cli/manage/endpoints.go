@@ -205,7 +205,7 @@ func testEndpoint(app *core.App) *cobra.Command {
 		Long: `Send a test event to a webhook endpoint and show the response. Exit codes: 0 for a 2xx response, 1 for any other or
 none.
 
-Columns in a pipe: delivered, status, milliseconds, response.`,
+Columns in a pipe: delivered, status, milliseconds, response or, without one, the reason.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spin := app.Out.Spin("Sending a test event")
 			got, err := app.API().WebhookEndpoints.Test(cmd.Context(), args[0], app.Keep())

@@ -167,7 +167,7 @@ func testWebhook(app *core.App) *cobra.Command {
 		Long: `Send a test event to an account's webhook and show the response. Exit codes: 0 for a 2xx response, 1 for any
 other or none.
 
-Columns in a pipe: delivered, status, milliseconds, response.`,
+Columns in a pipe: delivered, status, milliseconds, response or, without one, the reason.`,
 		RunE: app.WithAccount(func(cmd *cobra.Command, id string, _ []string) error {
 			spin := app.Out.Spin("Sending a test event")
 			got, err := app.API().Webhooks.Test(cmd.Context(), id, app.Keep())
@@ -186,7 +186,7 @@ func showTest(app *core.App, got *stagedoor.WebhookTest) error {
 	case app.Out.JSON:
 		_ = app.PrintResponse(nil)
 	case !app.Out.TTY:
-		app.Out.Data("%t\t%d\t%d\t%s", got.Delivered, got.Status, got.DurationMs, strings.TrimSpace(output.OneLine(got.ResponseSnippet)))
+		app.Out.Data("%t\t%d\t%d\t%s", got.Delivered, got.Status, got.DurationMs, cmp.Or(strings.TrimSpace(output.OneLine(got.ResponseSnippet)), core.Deref(got.Error)))
 	case got.Delivered:
 		app.Out.Done("Delivered: %d after %s.", got.Status, output.Millis(float64(got.DurationMs)))
 	}
@@ -200,7 +200,7 @@ func showTest(app *core.App, got *stagedoor.WebhookTest) error {
 func deliveryFault(test *stagedoor.WebhookTest) error {
 	if test.Status == 0 {
 		return &core.Fault{
-			Code: core.ExitOther, Text: "no response from the webhook within " + output.Millis(float64(test.DurationMs)),
+			Code: core.ExitOther, Text: "no response from the webhook: " + core.Deref(test.Error),
 			Hint: "Check that the receiver is running and that the server can reach it.",
 		}
 	}

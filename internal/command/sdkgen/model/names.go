@@ -44,6 +44,8 @@ var operationNames = map[string]string{
 	"getConnectFunnel":      "connect.getFunnel",
 	"getConnectPage":        "connect.getPage",
 	"setConnectPage":        "connect.setPage",
+	"setOrgLogo":            "connect.setLogo",
+	"deleteOrgLogo":         "connect.deleteLogo",
 	"listConnectSessions":   "connect.listSessions",
 	"createConnectSession":  "connect.createSession",
 	"getConnectSession":     "connect.getSession",

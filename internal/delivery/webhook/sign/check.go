@@ -38,14 +38,26 @@ type Finding struct {
 	Verdict Verdict
 	Message string
 	Details []Detail
-	// Account is set for OtherAccount: the account that the secret belongs to.
-	Account string
+	// Account or Endpoint is set for OtherAccount: what the secret belongs to.
+	Account, Endpoint string
 }
 
-// Owned is the secret of an account.
+// Owned is the secret of an account's webhook or of an endpoint.
 type Owned struct {
-	Account string
-	Secret  secret.String
+	Account, Endpoint string
+	Secret            secret.String
+}
+
+// finding returns the finding for a secret that belongs to another webhook. subject begins its message.
+func (o Owned) finding(subject string) Finding {
+	f := Finding{Verdict: OtherAccount, Account: o.Account, Endpoint: o.Endpoint}
+	if o.Endpoint != "" {
+		f.Message = subject + " an endpoint of the organisation. Each endpoint has its own secret: use the one of the endpoint that " +
+			"sends to your URL. Give endpointId to check a delivery against that endpoint."
+		return f
+	}
+	f.Message = subject + " another account's webhook. Each account has its own secret: select it by the accountId in the body."
+	return f
 }
 
 // Evidence is a request as its receiver got it, with what the service knows about it.
@@ -54,9 +66,9 @@ type Evidence struct {
 	Header map[string]string
 	// Given is the secret that the receiver uses; empty if unknown.
 	Given secret.String
-	// Current is the account's secret and Previous the one before; empty if unknown.
+	// Current is the webhook's secret and Previous the one before; empty if unknown.
 	Current, Previous secret.String
-	// Others are secrets of other accounts that may have been used.
+	// Others are secrets of other webhooks that may have been used.
 	Others []Owned
 	// Sent is the body that was sent; nil if unknown.
 	Sent []byte
@@ -90,7 +102,14 @@ func Check(e Evidence) Finding {
 		return *f
 	}
 	f := c.classify()
-	f.Details = append(c.details, f.Details...)
+	// The body may have been compared for several reasons.
+	var details []Detail
+	for _, d := range append(c.details, f.Details...) {
+		if !slices.Contains(details, d) {
+			details = append(details, d)
+		}
+	}
+	f.Details = details
 	return f
 }
 
@@ -278,11 +297,7 @@ func (c *checker) classify() Finding {
 	}
 	for _, other := range c.Others {
 		if c.signed(other.Secret, c.Body) || c.Sent != nil && c.signed(other.Secret, c.Sent) {
-			return Finding{
-				Verdict: OtherAccount, Account: other.Account,
-				Message: "The request was signed with the secret of another account's webhook. Each account " +
-					"has its own secret: select it by the accountId in the body.",
-			}
+			return other.finding("The request was signed with the secret of")
 		}
 	}
 	if f, changed := c.findChange(key); changed {
@@ -313,11 +328,11 @@ func (c *checker) classify() Finding {
 	}
 }
 
-// classifyGiven finds the verdict if the receiver's secret is not the account's.
+// classifyGiven finds the verdict if the receiver's secret is not the webhook's.
 func (c *checker) classifyGiven() Finding {
 	intact := c.signed(c.Current, c.Body)
 	if intact {
-		c.addDetail("signature_intact", "With the account's own secret, the signature and the body are correct.")
+		c.addDetail("signature_intact", "With the webhook's own secret, the signature and the body are correct.")
 	} else if c.Sent != nil {
 		c.details = append(c.details, c.differences()...)
 	}
@@ -330,15 +345,11 @@ func (c *checker) classifyGiven() Finding {
 	}
 	for _, other := range c.Others {
 		if c.Given.Equal(other.Secret) {
-			return Finding{
-				Verdict: OtherAccount, Account: other.Account,
-				Message: "This is the secret of another account's webhook. Each account has its own secret: " +
-					"select it by the accountId in the body.",
-			}
+			return other.finding("This is the secret of")
 		}
 	}
 	if c.Current.Empty() {
-		return c.classifyWithoutAccount()
+		return c.classifyWithoutWebhook()
 	}
 	if c.signed(c.Given, c.Body) {
 		return Finding{
@@ -352,24 +363,31 @@ func (c *checker) classifyGiven() Finding {
 		f.Message += " " + d.Text
 		f.Details = append(f.Details, d)
 	} else {
-		f.Message += " It is shown once, when the webhook is set or its secret rotated; rotate it to get a new one. Secrets of the sandbox and of live organisations differ."
+		f.Message += " It is shown once, when the webhook is created or its secret rotated; rotate it to get a new one. Secrets of the sandbox and of live organisations differ."
+		f.Details = append(f.Details, malformedSecret(c.Given.Reveal())...)
 	}
 	return f
 }
 
-// classifyWithoutAccount finds the verdict from the receiver's secret alone, when the account is unknown.
-func (c *checker) classifyWithoutAccount() Finding {
+// classifyWithoutWebhook finds the verdict from the receiver's secret alone, when the webhook is unknown.
+func (c *checker) classifyWithoutWebhook() Finding {
 	if c.signed(c.Given, c.Body) {
 		return c.checkAge()
 	}
 	if f, changed := c.findChange(c.Given); changed {
 		return f
 	}
-	return Finding{
+	f := Finding{
 		Verdict: WrongSecret,
-		Message: "The signature was not made with this secret, or the body is not what was signed. Give " +
-			"accountId or eventId to find out which.",
+		Message: "The signature was not made with this secret, or the body is not what was signed. To find out which, " +
+			"give endpointId for a delivery to an endpoint, or accountId for one to an account's own webhook.",
+		Details: malformedSecret(c.Given.Reveal()),
 	}
+	trimmed := strings.Trim(c.Given.Reveal(), around)
+	if c.signed(secret.New(Prefix+trimmed), c.Body) {
+		f.Details = []Detail{prefixMissing}
+	}
+	return f
 }
 
 // tolerance is how far the time of a Standard Webhooks signature may be from the time of its receipt.
@@ -424,22 +442,54 @@ func (c *checker) differences() []Detail { return Compare(c.Sent, c.Body) }
 // missing. Otherwise a caller could find out a secret piece by piece.
 const minCutLength, maxCut = 12, 4
 
+// around are characters that are added around a secret by mistake.
+const around = " \t\r\n\"'"
+
+var (
+	spacesAround  = Detail{"secret_spaces", "It has spaces, a line break or quotes around it."}
+	prefixMissing = Detail{"secret_prefix", "whsec_ is missing: it is part of the secret."}
+)
+
+// malformedSecret explains why a text cannot be a secret that the service has generated. A customer's own secret may have
+// any form, so this is a hint for a secret that does not match.
+func malformedSecret(given string) []Detail {
+	trimmed := strings.Trim(given, around)
+	rest, begins := strings.CutPrefix(trimmed, Prefix)
+	_, err := base64.StdEncoding.DecodeString(rest)
+	generated := len(Prefix) + base64.StdEncoding.EncodedLen(secretBytes)
+	switch {
+	case trimmed == "":
+		return []Detail{{"secret_empty", "It is empty: the variable that should hold it is not set."}}
+	case strings.HasPrefix(trimmed, "sd_"):
+		return []Detail{{"api_key", "It is an API key. Deliveries are signed with the webhook's signing secret."}}
+	case strings.ContainsAny(trimmed, "…•*") || strings.Contains(trimmed, "..."):
+		return []Detail{{"secret_shortened", "It is shortened, as it is shown in lists and examples. Only the whole secret works."}}
+	case strings.HasPrefix(rest, Prefix):
+		return []Detail{{"secret_prefix_twice", "It begins with whsec_ twice. whsec_ is part of the secret and is there once."}}
+	case !begins && strings.Contains(trimmed, Prefix):
+		return []Detail{{"secret_text_before", "There is text before whsec_, such as the name of a variable. The secret begins with whsec_."}}
+	case trimmed != given:
+		return []Detail{spacesAround}
+	case begins && len(trimmed) != generated:
+		return []Detail{{"secret_length", fmt.Sprintf("It has %d characters; a secret that the service has generated has %d.", len(trimmed), generated)}}
+	case begins && err != nil:
+		return []Detail{{"secret_characters", "What follows whsec_ is not base64, as in every secret that the service has generated."}}
+	}
+	return nil
+}
+
 // nearMiss explains how a text differs from the secret, if it nearly is the secret.
 func nearMiss(given, current string) (Detail, bool) {
-	trimmed := strings.Trim(given, " \t\r\n\"'")
+	trimmed := strings.Trim(given, around)
 	switch {
 	case trimmed == current:
-		return Detail{"secret_spaces", "It has spaces, a line break or quotes around it."}, true
+		return spacesAround, true
 	case Prefix+trimmed == current:
-		return Detail{"secret_prefix", "whsec_ is missing: it is part of the secret."}, true
+		return prefixMissing, true
 	case strings.EqualFold(trimmed, current):
 		return Detail{"secret_case", "It differs from the secret in upper and lower case."}, true
 	case len(trimmed) >= minCutLength && len(current)-len(trimmed) <= maxCut && strings.HasPrefix(current, trimmed):
 		return Detail{"secret_cut", "Its end is missing."}, true
-	case strings.HasPrefix(trimmed, "sd_"):
-		return Detail{"api_key", "It is an API key. Deliveries are signed with the webhook's signing secret."}, true
-	case trimmed == "":
-		return Detail{"secret_empty", "It is empty: the variable that should hold it is not set."}, true
 	}
 	if raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(current, Prefix)); err == nil && trimmed == string(raw) {
 		return Detail{"secret_decoded", "It was decoded from base64. The key of X-Webhook-Signature is the whole text, " +

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	ownSecret   = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-	oldSecret   = "whsec_plJ3nmyCDGBKInavdOK15jsl"
-	otherSecret = "whsec_AAAABBBBCCCCDDDDEEEEFFFF"
-	event       = `{"id":"evt_1","event":"message","accountId":"acct_1","data":{"text":"Grüße & <b>","n":1200,"big":9007199254740993,"list":[1,2,{"a":null,"b":"x/y"}]},"meta":{"seq":7}}`
+	ownSecret      = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	oldSecret      = "whsec_plJ3nmyCDGBKInavdOK15jsl"
+	otherSecret    = "whsec_AAAABBBBCCCCDDDDEEEEFFFF"
+	endpointSecret = "whsec_EEEEFFFFGGGGHHHHIIIIJJJJ"
+	event          = `{"id":"evt_1","event":"message","accountId":"acct_1","data":{"text":"Grüße & <b>","n":1200,"big":9007199254740993,"list":[1,2,{"a":null,"b":"x/y"}]},"meta":{"seq":7}}`
 )
 
 var checkedAt = time.Unix(1_700_000_000, 0)
@@ -115,6 +116,13 @@ func TestEveryVerdict(t *testing.T) {
 		"the secret in lower case":            {good, strings.ToLower(ownSecret), event, sign.WrongSecret, "secret_case"},
 		"an API key":                          {good, "sd_sandbox_abc", event, sign.WrongSecret, "api_key"},
 		"a variable that is not set":          {good, " ", event, sign.WrongSecret, "secret_empty"},
+		"the name of a variable":              {good, "WEBHOOK_SECRET=" + ownSecret, event, sign.WrongSecret, "secret_text_before"},
+		"whsec_ twice":                        {good, "whsec_" + ownSecret, event, sign.WrongSecret, "secret_prefix_twice"},
+		"a secret as it is shown":             {good, "whsec_…abcd", event, sign.WrongSecret, "secret_shortened"},
+		"a secret of another length":          {good, "whsec_somethingelse12345678", event, sign.WrongSecret, "secret_length"},
+		"a secret with other characters":      {good, "whsec_" + strings.Repeat("!", 44), event, sign.WrongSecret, "secret_characters"},
+		"an endpoint's delivery":              {delivered(endpointSecret, event), "", event, sign.OtherAccount, ""},
+		"an endpoint's secret":                {good, endpointSecret, event, sign.OtherAccount, "signature_intact"},
 		"wrong secret and a changed body":     {good.as(event + "\n"), "whsec_somethingelse1234", event, sign.WrongSecret, "trailing_newline"},
 		"signed with something, not stored":   {delivered("unknown secret 1", event), "", "", sign.WrongSecret, ""},
 		"signed with something, body changed": {delivered("unknown secret 1", event).as("{}"), "", event, sign.BodyChanged, "value_changed"},
@@ -130,7 +138,7 @@ func TestEveryVerdict(t *testing.T) {
 			t.Parallel()
 			e := sign.Evidence{
 				Body: []byte(c.in.body), Header: c.in.header, Given: secret.New(c.given), Current: secret.New(ownSecret), Previous: secret.New(oldSecret),
-				Others: []sign.Owned{{Account: "acct_2", Secret: secret.New(otherSecret)}}, At: checkedAt,
+				Others: []sign.Owned{{Account: "acct_2", Secret: secret.New(otherSecret)}, {Endpoint: "whe_1", Secret: secret.New(endpointSecret)}}, At: checkedAt,
 			}
 			if c.sent != "" {
 				e.Sent = []byte(c.sent)
@@ -139,8 +147,13 @@ func TestEveryVerdict(t *testing.T) {
 			if got.Verdict != c.verdict || got.Message == "" || c.detail != "" && !has(got, c.detail) {
 				t.Errorf("%s: %+v", got.Verdict, got)
 			}
-			if (got.Account != "") != (c.verdict == sign.OtherAccount) {
-				t.Errorf("account %q for verdict %s", got.Account, got.Verdict)
+			if (got.Account+got.Endpoint != "") != (c.verdict == sign.OtherAccount) || got.Account != "" && got.Endpoint != "" {
+				t.Errorf("account %q and endpoint %q for verdict %s", got.Account, got.Endpoint, got.Verdict)
+			}
+			for i, d := range got.Details {
+				if slices.Contains(got.Details[:i], d) {
+					t.Errorf("%s is said twice", d.Code)
+				}
 			}
 			for _, hidden := range []string{ownSecret, oldSecret, otherSecret, sum, "Grüße"} {
 				for _, d := range got.Details {
@@ -174,6 +187,24 @@ func TestCheckWithoutAccount(t *testing.T) {
 	}
 	if v := check(good, oldSecret); v != sign.WrongSecret {
 		t.Error(v)
+	}
+}
+
+// A secret that does not fit is explained as far as possible without knowing the right one, and nothing is said twice.
+func TestSecretsAreExplainedWithoutTheWebhook(t *testing.T) {
+	t.Parallel()
+	good := delivered(ownSecret, event)
+	for given, want := range map[string]string{
+		strings.TrimPrefix(ownSecret, "whsec_"): "secret_prefix", " " + ownSecret: "secret_spaces", "A=" + ownSecret: "secret_text_before", "sd_sandbox_abc": "api_key",
+	} {
+		got := sign.Check(sign.Evidence{Body: []byte(event), Header: good.header, Given: secret.New(given), At: checkedAt})
+		if got.Verdict != sign.WrongSecret || !has(got, want) {
+			t.Errorf("%s: %+v", want, got)
+		}
+	}
+	changed := sign.Check(sign.Evidence{Body: []byte(event + "\n"), Header: good.header, Given: secret.New(ownSecret), Sent: []byte(event), At: checkedAt})
+	if changed.Verdict != sign.BodyChanged || len(changed.Details) != 1 {
+		t.Errorf("%+v", changed)
 	}
 }
 

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"time"
 
@@ -119,6 +120,14 @@ type pageOutput struct {
 	Body struct {
 		_    struct{} `schema:"ConnectPageResponse" doc:"The look of the organisation's connect pages."`
 		Page pageBody `json:"page" doc:"The look of the pages."`
+		Logo *string  `json:"logo_url" doc:"The address of the logo, a PNG that anyone can load; null if there is none."`
+	}
+}
+
+type logoInput struct {
+	Body struct {
+		_     struct{} `schema:"SetOrgLogoRequest" doc:"A logo for the connect pages."`
+		Image string   `json:"image" minLength:"1" maxLength:"700000" doc:"A PNG, JPEG or GIF file in base64, of at most 512 KiB and 2048 pixels on each side. It is scaled to 256 pixels and stored as PNG."`
 	}
 }
 
@@ -161,6 +170,17 @@ func (a *operations) linkRoutes(t *endpoint.Table) {
 		Summary: "Set the appearance of the connect pages", Description: "Replaces the colours, the scheme, the help address and the origins that may embed the pages.",
 		Example: map[string]any{"brand_light": "#4f46e5", "brand_dark": "", "scheme": "system", "allowed_origins": []string{"https://app.example"}, "help_url": ""},
 	}, a.setPage)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "setOrgLogo", Method: http.MethodPut, Path: "/v1/org/logo", Tag: tag, Status: http.StatusOK,
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "connect.logo", Problems: []problem.Kind{problem.ValidationFailed},
+		Summary: "Set the logo of the connect pages", Description: "The pages show it next to the organisation's name. The file is decoded and written again, so that only its pixels are kept.",
+		Example: map[string]any{"image": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="},
+	}, a.setLogo)
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "deleteOrgLogo", Method: http.MethodDelete, Path: "/v1/org/logo", Tag: tag, Status: http.StatusOK,
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "connect.logo",
+		Summary: "Delete the logo of the connect pages", Description: "The pages show the first letter of the organisation's name instead.",
+	}, a.deleteLogo)
 }
 
 func (a *operations) createSession(ctx context.Context, in *sessionInput) (*sessionOutput, error) {
@@ -335,29 +355,44 @@ func nilIfEmpty(text string) *string {
 }
 
 func (a *operations) getPage(ctx context.Context, _ *struct{}) (*pageOutput, error) {
-	p, err := a.Sessions.Page(ctx, endpoint.Caller(ctx).Org.ID)
-	if err != nil {
-		return nil, err
-	}
-	return viewPage(p), nil
+	org := endpoint.Caller(ctx).Org.ID
+	p, err := a.Sessions.Page(ctx, org)
+	return a.viewPage(org, p, err)
 }
 
 func (a *operations) setPage(ctx context.Context, in *pageInput) (*pageOutput, error) {
-	b := in.Body
-	p, err := a.Sessions.SetPage(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org, link.Page{
+	b, org := in.Body, endpoint.Caller(ctx).Org
+	p, err := a.Sessions.SetPage(ctx, endpoint.By(ctx), org, link.Page{
 		BrandLight: b.BrandLight, BrandDark: b.BrandDark, Scheme: b.Scheme, AllowedOrigins: b.Origins, HelpURL: b.HelpURL,
 	})
+	return a.viewPage(org.ID, p, err)
+}
+
+func (a *operations) setLogo(ctx context.Context, in *logoInput) (*pageOutput, error) {
+	file, err := base64.StdEncoding.DecodeString(in.Body.Image)
+	if err != nil {
+		return nil, problem.ValidationFailed.New("The logo cannot be used.").At("/image", "format", "must be a file in base64")
+	}
+	org := endpoint.Caller(ctx).Org.ID
+	p, err := a.Sessions.SetLogo(ctx, endpoint.By(ctx), org, file)
+	return a.viewPage(org, p, err)
+}
+
+func (a *operations) deleteLogo(ctx context.Context, _ *struct{}) (*pageOutput, error) {
+	org := endpoint.Caller(ctx).Org.ID
+	p, err := a.Sessions.DeleteLogo(ctx, endpoint.By(ctx), org)
+	return a.viewPage(org, p, err)
+}
+
+func (a *operations) viewPage(org id.Org, p link.Page, err error) (*pageOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return viewPage(p), nil
-}
-
-func viewPage(p link.Page) *pageOutput {
 	out := &pageOutput{}
 	out.Body.Page = pageBody{
 		BrandLight: p.BrandLight, BrandDark: p.BrandDark, Scheme: p.Scheme, Origins: p.AllowedOrigins,
 		HelpURL: p.HelpURL,
 	}
-	return out
+	out.Body.Logo = nilIfEmpty(a.Sessions.LogoURL(org, p))
+	return out, nil
 }

@@ -199,14 +199,14 @@ func (a *operations) fireEvent(ctx context.Context, in *fireInput) (*acceptedOut
 	}
 	frame := a.Catalog.FrameFor(in.Body.Event)
 	if frame == "" {
-		return nil, unknownEvent()
+		return nil, a.unknownEvent(in.Body.Event)
 	}
 	d := in.Body.Data
 	err = a.Sandbox.Happen(ctx, found.UpstreamID, sandboxapi.Happening{Alone: true,
 		What: frame, User: d.User, Ref: d.Ref, Text: d.Text, Reason: d.Reason, Cents: d.Cents, Count: d.Count,
 	})
 	if refused, ok := errors.AsType[*sandboxapi.Refused](err); ok && refused.Field == "what" {
-		return nil, unknownEvent()
+		return nil, a.unknownEvent(in.Body.Event)
 	}
 	if err != nil {
 		return nil, sandboxProblem(err, "/data", "must refer to something that exists on the platform")
@@ -216,8 +216,19 @@ func (a *operations) fireEvent(ctx context.Context, in *fireInput) (*acceptedOut
 	return out, nil
 }
 
-func unknownEvent() error {
-	return problem.UnknownEvent.New("The sandbox cannot emit an event of this kind.").At("/event", "unknown", "must be the kind of an event that the platform emits")
+// unknownEvent suggests kinds that the caller may have meant. It does not repeat the kind, which is unchecked input.
+func (a *operations) unknownEvent(kind string) error {
+	var kinds []string
+	for _, one := range a.Catalog.Events() {
+		if a.Catalog.FrameFor(one.Kind) != "" {
+			kinds = append(kinds, one.Kind)
+		}
+	}
+	detail := "must be the kind of an event that the platform emits; GET /v1/events/kinds lists them"
+	if near := catalog.Closest(kind, kinds); len(near) > 0 {
+		detail = "must be the kind of an event that the platform emits, such as " + strings.Join(near, ", ")
+	}
+	return problem.UnknownEvent.New("The sandbox cannot emit an event of this kind.").At("/event", "unknown", detail)
 }
 
 func (a *operations) advanceAttempt(ctx context.Context, in *advanceInput) (*attemptOutput, error) {

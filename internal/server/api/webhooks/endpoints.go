@@ -115,7 +115,7 @@ type endpointBody struct {
 
 type endpointHealth struct {
 	_             struct{}    `schema:"WebhookEndpointHealth" doc:"The health of an endpoint."`
-	State         string      `json:"state" enum:"healthy,failing,paused,disabled" doc:"failing means that the endpoint does not work for any account."`
+	State         string      `json:"state" enum:"healthy,failing,paused,disabled" doc:"failing means that the endpoint accepts nothing: it is down, or accounts fail and nothing has been accepted since. If it fails for some accounts and works for others, it is healthy."`
 	Backlog       int64       `json:"backlog" doc:"How many events wait. Events of accounts that keep up are counted up to 10,000."`
 	Behind        int         `json:"accountsBehind" doc:"How many accounts lag, for example because their deliveries fail; at most 1,000 are counted."`
 	LagSec        int64       `json:"lagSec" doc:"The age of the oldest event that waits, in seconds; 0 if there is none."`

@@ -104,6 +104,7 @@ type testOutput struct {
 		Status     int      `json:"status" doc:"0 if there was no response."`
 		DurationMS int64    `json:"durationMs" doc:"How long the receiver took, in milliseconds."`
 		Snippet    string   `json:"responseSnippet" doc:"The first 512 bytes of the response."`
+		Error      *string  `json:"error" doc:"Why there was no response, in words, for example: connection refused, timed out after 10 s, the certificate has expired. Null if there was one."`
 	}
 }
 
@@ -200,6 +201,7 @@ func viewTest(tested webhook.Tested, err error) (*testOutput, error) {
 	}
 	out := &testOutput{}
 	out.Body.Delivered, out.Body.Status, out.Body.DurationMS, out.Body.Snippet = tested.Delivered, tested.Status, tested.Took.Milliseconds(), tested.Snippet
+	out.Body.Error = endpoint.NilIfEmpty(tested.Reason)
 	return out, nil
 }
 

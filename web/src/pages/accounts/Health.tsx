@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { useQuery } from '@tanstack/react-query'
 import { CircleCheck, CircleDashed, CircleX } from 'lucide-react'
 import { call } from '@/api/client'
-import { keys, useSeries, useStatus, useUsage } from '@/api/hooks'
+import { keys, useEndpoints, useSeries, useStatus, useUsage } from '@/api/hooks'
 import type { Account, Event } from '@/api/types'
 import { words } from '@/lib/format'
 import { outcomes } from '@/lib/outcomes'
@@ -25,6 +25,7 @@ import {
   type Tone,
 } from '@/ui'
 import { useAccountActions, useHookState } from './actions'
+import { Endpoints, endpointsOf } from './endpoints'
 import { nameOf, reasonOf } from './reasons'
 
 export function Health({ account: a }: { account: Account }) {
@@ -144,6 +145,9 @@ function Checks({ account: a }: { account: Account }) {
   const status = useStatus()
   const region = status.data?.regions.find((r) => r.region === a.proxyCountry)
   const hook = useHookState(a.id)
+  const endpoints = useEndpoints({ enabled: hook.data !== undefined })
+  const of = endpointsOf(a, endpoints.data)
+  const states = [...(hook.data ? [hook.data] : []), ...of.map((e) => e.health.state)]
   const dead = a.state === 'reconnect_required' || a.state === 'restricted'
   const rows: [string, Verdict, ReactNode][] = [
     [
@@ -187,8 +191,20 @@ function Checks({ account: a }: { account: Account }) {
     ],
     [
       'Webhook',
-      hook.data === 'healthy' ? 'ok' : hook.data === 'failing' ? 'bad' : 'unknown',
-      hook.isError ? 'could not be loaded' : hook.data === null ? 'none' : hook.data ? words(hook.data) : '…',
+      states.includes('failing') ? 'bad' : states.includes('healthy') ? 'ok' : 'unknown',
+      hook.isError ? (
+        'could not be loaded'
+      ) : hook.data === undefined ? (
+        '…'
+      ) : hook.data === null && of.length === 0 ? (
+        'none'
+      ) : (
+        <>
+          {hook.data ? words(hook.data) : null}
+          {hook.data && of.length > 0 ? ' · ' : null}
+          <Endpoints list={of} />
+        </>
+      ),
     ],
   ]
   return (

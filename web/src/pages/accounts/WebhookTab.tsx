@@ -1,13 +1,16 @@
 import { useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { api } from '@/api/client'
-import { keys } from '@/api/hooks'
+import { keys, useEndpoints } from '@/api/hooks'
 import type { Account, Delivery } from '@/api/types'
 import { millis, number, words } from '@/lib/format'
 import { useHookState } from './actions'
+import { Endpoints, endpointsOf } from './endpoints'
 import { Badge, ButtonLink, Card, Code, Empty, Facts, Query, State, Status, Table, Time, type Column } from '@/ui'
 
 export function WebhookTab({ account: a }: { account: Account }) {
   const state = useHookState(a.id)
+  const endpoints = useEndpoints({ enabled: state.data !== undefined })
+  const of = endpointsOf(a, endpoints.data)
   const hook = useQuery({
     queryKey: [...keys.webhook(a.id), 'tab', state.data],
     queryFn: async ({ signal }) =>
@@ -27,7 +30,11 @@ export function WebhookTab({ account: a }: { account: Account }) {
           what="the webhook"
         >
           {(w) =>
-            w === null ? (
+            w === null && of.length > 0 ? (
+              <Empty title="No webhook of its own" action={open}>
+                The events of this account go to <Endpoints list={of} />.
+              </Empty>
+            ) : w === null ? (
               <Empty title="No webhook yet" action={open}>
                 Add a URL, or run this command to receive events on your machine:
                 <div className="mt-3 text-left">

@@ -3,12 +3,13 @@ import { Link } from '@tanstack/react-router'
 import { Download, Ellipsis, Link2, Plus } from 'lucide-react'
 import { download, call } from '@/api/client'
 import type { AccountCounts, ConnectSession, ListedAccount } from '@/api/types'
-import { keys, useLiveAccounts, usePages, usePlatforms } from '@/api/hooks'
+import { keys, useEndpoints, useLiveAccounts, usePages, usePlatforms } from '@/api/hooks'
 import { useFilters, useTyped } from '@/lib/filters'
 import { number, plural } from '@/lib/format'
 import { useDialogs } from '@/shell/dialogs'
 import { useSession, useWhyNot } from '@/shell/session'
 import {
+  Avatar,
   Button,
   ButtonLink,
   Card,
@@ -36,7 +37,9 @@ import {
   toast,
   type Column,
 } from '@/ui'
+import { Endpoints, endpointsOf } from './endpoints'
 import { nameOf, reasonOf } from './reasons'
+import { SelectionBar, useSelection } from './Selection'
 
 type Row = ListedAccount
 interface Page {
@@ -74,6 +77,8 @@ export default function Accounts() {
     { refetchInterval: 60_000 },
   )
   const rows = list.rows ?? []
+  const selection = useSelection(rows)
+  const endpoints = useEndpoints({ enabled: rows.some((r) => r.webhook !== undefined) })
   const counts = list.first?.counts
   const of = (state: string) => counts?.[state]
   const all = counts ? (counts['total'] ?? states.reduce((sum, [s]) => sum + (counts[s] ?? 0), 0)) : undefined
@@ -93,16 +98,50 @@ export default function Accounts() {
       Reconnect
     </Button>
   )
+  // The API sorts by label from A to Z and by activity with the latest first; without either, by the date connected.
+  const sort = (order: string, direction: 'ascending' | 'descending') => ({
+    direction: f.values.order === order ? direction : ('none' as const),
+    toggle: () => f.set({ order: f.values.order === order ? '' : order }),
+  })
   const columns: Column<Row>[] = [
+    {
+      key: 'select',
+      head: (
+        <input
+          type="checkbox"
+          className="size-4 align-middle accent-accent"
+          aria-label="Select all accounts in the list"
+          checked={selection.all}
+          onChange={selection.toggleAll}
+        />
+      ),
+      from: 'sm',
+      className: 'w-8',
+      cell: (a) => (
+        <input
+          type="checkbox"
+          className="size-4 align-middle accent-accent"
+          aria-label={`Select ${nameOf(a)}`}
+          checked={selection.has(a.id)}
+          onChange={() => selection.toggle(a.id)}
+        />
+      ),
+    },
     {
       key: 'account',
       head: 'Account',
+      sort: sort('label', 'ascending'),
       cell: (a) => (
-        <div className="min-w-0 max-w-64">
-          <Link to="/accounts/$id" params={{ id: a.id }} className="block truncate font-medium hover:underline">
-            {nameOf(a)}
-          </Link>
-          <Id id={a.id} short />
+        <div className="flex max-w-72 min-w-0 items-center gap-3">
+          <span className="max-sm:hidden">
+            <Avatar name={nameOf(a)} seed={a.id} />
+          </span>
+          <div className="min-w-0">
+            <Link to="/accounts/$id" params={{ id: a.id }} className="block truncate font-medium hover:underline">
+              {nameOf(a)}
+            </Link>
+            <Id id={a.id} short />
+          </div>
         </div>
       ),
     },
@@ -129,7 +168,20 @@ export default function Accounts() {
       key: 'webhook',
       head: 'Webhook',
       from: 'lg',
-      cell: (a) => (a.webhook === undefined ? '–' : <State state={a.webhook?.state ?? 'none'} dot={false} />),
+      cell: (a) => {
+        if (a.webhook === undefined) return '–'
+        const of = endpointsOf(a, endpoints.data)
+        return (
+          <>
+            {a.webhook || of.length === 0 ? <State state={a.webhook?.state ?? 'none'} dot={false} /> : null}
+            {of.length > 0 ? (
+              <span className="block max-w-40 truncate text-xs">
+                <Endpoints list={of} />
+              </span>
+            ) : null}
+          </>
+        )
+      },
     },
     ...(withActivity
       ? [
@@ -151,6 +203,7 @@ export default function Accounts() {
     {
       key: 'seen',
       head: 'Last seen',
+      sort: sort('lastSeen', 'descending'),
       from: 'sm',
       cell: (a) => <Time at={a.lastSeenAt} className="whitespace-nowrap text-mute" />,
     },
@@ -193,12 +246,7 @@ export default function Accounts() {
       />
       <Card flush>
         <div className="flex flex-wrap items-center gap-2 border-b px-4 py-3">
-          <SearchInput
-            label="Label, account id or upstream id"
-            value={text}
-            onChange={setText}
-            className="w-full sm:w-72"
-          />
+          <SearchInput label="Label, name or id" value={text} onChange={setText} className="w-full sm:w-72" />
           <Chips
             label="State"
             value={f.values.state}
@@ -273,6 +321,7 @@ export default function Accounts() {
               )
             ) : (
               <>
+                <SelectionBar selection={selection} why={why} />
                 <Table label="Accounts" columns={columns} rows={rows} rowKey={(a) => a.id} />
                 <More shown={rows.length} what={rows.length === 1 ? 'account' : 'accounts'} query={list} />
               </>

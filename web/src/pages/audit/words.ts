@@ -16,6 +16,7 @@ export const actions: [string, string][] = [
   ['connect.open', 'Opened a connect link (creator)'],
   ['connect.receipt', 'Mailed a receipt to a creator'],
   ['connect.page', 'Changed the connect page'],
+  ['connect.logo', 'Changed the logo of the connect page'],
   ['webhook.put', 'Set a webhook'],
   ['webhook.delete', 'Deleted a webhook'],
   ['webhook.pause', 'Paused a webhook'],

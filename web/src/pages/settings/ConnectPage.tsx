@@ -1,12 +1,15 @@
-import { useEffect, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { CircleCheck, TriangleAlert } from 'lucide-react'
 import { isProblem } from '@/api/client'
 import { useWhyNot } from '@/shell/session'
-import { Button, Card, Field, Input, Notice, Segments, Select, Skeleton } from '@/ui'
+import { Button, Card, Field, Input, Notice, Segments, Select, Skeleton, toast } from '@/ui'
 import { Boxed } from './Boxed'
 import { brandDefault, judge, parseColour, type Scheme } from './colour'
-import { usePageLook, useSavePage, type ConnectPageLook } from './page'
+import { useSaveLogo, usePageLook, useSavePage, type ConnectPageLook } from './page'
 import { Drawing, RealPage } from './Preview'
+
+/** The largest file that the API accepts as a logo. */
+const maxLogo = 512 * 1024
 
 /** The colours of the pages that creators see, with a WCAG contrast check and a preview. */
 export function ConnectPage() {
@@ -126,14 +129,13 @@ function Editor({ page }: { page: ConnectPageLook }) {
             {why ? <p className="text-xs text-mute">{why}</p> : null}
           </form>
         </Card>
-        <Card title="Name, mark and languages">
-          <div className="space-y-2 text-soft">
-            <p>The pages show the organisation’s name and its first letter in the brand colour.</p>
-            <p>
-              They are available in English and Spanish. The link’s <code>locale</code> sets the language; without one,
-              the creator’s browser does. The creator can change it at the bottom of every page.
-            </p>
-          </div>
+        <Logo path={page.logo} why={why} />
+        <Card title="Languages">
+          <p className="text-soft">
+            The pages are available in English, Spanish, Portuguese, French and German. The link’s <code>locale</code>{' '}
+            sets the language; without one, the creator’s browser does. The creator can change it at the bottom of every
+            page.
+          </p>
         </Card>
       </div>
       <Card
@@ -152,12 +154,58 @@ function Editor({ page }: { page: ConnectPageLook }) {
         }
       >
         {view === 'drawing' ? (
-          <Drawing light={badLight ? '' : light} dark={badDark ? '' : dark} scheme={scheme} />
+          <Drawing light={badLight ? '' : light} dark={badDark ? '' : dark} scheme={scheme} logo={page.logo} />
         ) : (
           <RealPage unsaved={!same} />
         )}
       </Card>
     </div>
+  )
+}
+
+/** The logo next to the organisation's name: uploaded, replaced and deleted. */
+function Logo({ path, why }: { path: string | null; why: string | null }) {
+  const save = useSaveLogo()
+  const picker = useRef<HTMLInputElement>(null)
+  const problem = isProblem(save.error) ? save.error : null
+  return (
+    <Card title="Logo" hint="Next to the organisation’s name on every page">
+      <div className="space-y-3">
+        <div className="flex flex-wrap items-center gap-3">
+          {path ? <img src={path} alt="The current logo" className="size-10 rounded-lg border object-contain" /> : null}
+          <Button why={why} busy={save.isPending} onClick={() => picker.current?.click()}>
+            {path ? 'Replace' : 'Upload a logo'}
+          </Button>
+          <input
+            ref={picker}
+            type="file"
+            accept="image/png,image/jpeg,image/gif"
+            className="hidden"
+            aria-label="File with the logo"
+            tabIndex={-1}
+            onChange={(e) => {
+              const file = e.target.files?.[0]
+              e.target.value = ''
+              if (!file) return
+              if (file.size > maxLogo) toast.bad('The file is larger than 512 KB.')
+              else save.mutate(file)
+            }}
+          />
+          {path ? (
+            <Button why={why} disabled={save.isPending} onClick={() => save.mutate(null)}>
+              Delete
+            </Button>
+          ) : null}
+        </div>
+        {problem ? (
+          <Notice tone="bad">{problem.field('image') ? `The file ${problem.field('image')}.` : problem.detail}</Notice>
+        ) : null}
+        <p className="text-xs text-mute">
+          A PNG, JPEG or GIF file of at most 512 KB and 2048 pixels on each side; square works best. Without a logo, the
+          pages show the first letter of the name in the brand colour.
+        </p>
+      </div>
+    </Card>
   )
 }
 

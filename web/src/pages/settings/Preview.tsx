@@ -17,7 +17,17 @@ const states: { value: StateName; label: string }[] = [
 ]
 
 /** A mock-up of the creators' page, with colours that are not saved yet. */
-export function Drawing({ light, dark, scheme }: { light: string; dark: string; scheme: 'system' | Scheme }) {
+export function Drawing({
+  light,
+  dark,
+  scheme,
+  logo,
+}: {
+  light: string
+  dark: string
+  scheme: 'system' | Scheme
+  logo: string | null
+}) {
   const { org } = useSession()
   const [state, setState] = useState<StateName>('start')
   const [chosen, setChosen] = useState<Scheme>('light')
@@ -55,12 +65,16 @@ export function Drawing({ light, dark, scheme }: { light: string; dark: string; 
           inert
         >
           <div className="mb-4 flex items-center gap-2.5 text-sm" style={{ color: p['soft'] }}>
-            <span
-              className="grid size-8 shrink-0 place-items-center rounded-lg font-bold"
-              style={{ background: p['brand'], color: p['on'] }}
-            >
-              {(org.name[0] ?? '?').toUpperCase()}
-            </span>
+            {logo ? (
+              <img src={logo} alt="" className="size-8 shrink-0 rounded-lg object-contain" />
+            ) : (
+              <span
+                className="grid size-8 shrink-0 place-items-center rounded-lg font-bold"
+                style={{ background: p['brand'], color: p['on'] }}
+              >
+                {(org.name[0] ?? '?').toUpperCase()}
+              </span>
+            )}
             <span className="min-w-0 truncate">{org.name}</span>
           </div>
           {at > 0 ? (
@@ -71,12 +85,9 @@ export function Drawing({ light, dark, scheme }: { light: string; dark: string; 
             </div>
           ) : null}
           <Content state={state} org={org.name} p={p} />
-          <div
-            className="mt-4 flex justify-between border-t pt-3 text-xs"
-            style={{ borderColor: p['line'], color: p['soft'] }}
-          >
-            <span>Encrypted session</span>
-            <span>Español · Privacy</span>
+          <div className="mt-4 space-y-1 border-t pt-3 text-xs" style={{ borderColor: p['line'], color: p['soft'] }}>
+            <p>Stagedoor operates this page for {org.name} · Is it genuine? · Privacy</p>
+            <p>English Español Português Français Deutsch</p>
           </div>
         </div>
       </div>
@@ -281,6 +292,9 @@ export function RealPage({ unsaved }: { unsaved?: boolean }) {
               items={[
                 { value: 'en', label: 'English' },
                 { value: 'es', label: 'Español' },
+                { value: 'pt', label: 'Português' },
+                { value: 'fr', label: 'Français' },
+                { value: 'de', label: 'Deutsch' },
               ]}
             />
             <a

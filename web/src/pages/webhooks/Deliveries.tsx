@@ -41,6 +41,7 @@ export interface Tested {
   status: number
   durationMs: number
   responseSnippet: string
+  error: string | null
 }
 
 // The recent attempts: the height of each bar is its duration.
@@ -112,7 +113,7 @@ export function TestResult({ r, onClose }: { r: Tested; onClose: () => void }) {
       <strong>
         {r.delivered ? 'The test was delivered' : r.status ? 'The test was refused' : 'The test got no response'}
       </strong>
-      {r.status ? ` · ${r.status}` : ''} · {millis(r.durationMs)}
+      {r.status ? ` · ${r.status}` : r.error ? `: ${r.error}` : ''} · {millis(r.durationMs)}
       {r.responseSnippet ? <Code code={r.responseSnippet} label="response" wrap className="mt-2 text-fg" /> : null}
     </Notice>
   )

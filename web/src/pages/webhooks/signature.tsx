@@ -4,6 +4,7 @@ import { useMutation } from '@tanstack/react-query'
 import { CircleAlert, CircleCheck, CircleX } from 'lucide-react'
 import { call, isProblem } from '@/api/client'
 import type { SignatureCheck } from '@/api/types'
+import { useEndpoints } from '@/api/hooks'
 import { useAccountNames } from '@/api/names'
 import { useFilters } from '@/lib/filters'
 import { bytes as size } from '@/lib/format'
@@ -19,18 +20,20 @@ import {
   Input,
   Notice,
   PageHead,
+  Select,
   Textarea,
   toast,
   type Tone,
 } from '@/ui'
 import { rawEvent } from '../events/raw'
 import { readHeaders } from './hook'
+import { endpointName } from './useEndpoints'
 
 const verdicts: Record<SignatureCheck['verdict'], [string, Tone]> = {
   match: ['The signature matches', 'ok'],
   timestamp_old: ['The signature matches but is too old', 'warn'],
   wrong_secret: ['Wrong secret', 'bad'],
-  other_account: ['The secret of another account', 'bad'],
+  other_account: ['The secret of another webhook', 'bad'],
   previous_secret: ['The previous secret', 'bad'],
   body_changed: ['The body was changed', 'bad'],
   header_missing: ['The signature is missing', 'bad'],
@@ -61,8 +64,9 @@ function base64(data: Uint8Array): string {
 
 /** Says why a signature does not match. */
 export default function Signature() {
-  const f = useFilters({ account: '', event: '' })
+  const f = useFilters({ account: '', endpoint: '', event: '' })
   const name = useAccountNames()
+  const endpoints = useEndpoints().data ?? []
   const [body, setBody] = useState('')
   const [file, setFile] = useState<{ name: string; data: Uint8Array } | null>(null)
   const [headers, setHeaders] = useState('')
@@ -73,7 +77,11 @@ export default function Signature() {
     mutationFn: () =>
       call<SignatureCheck>('POST', '/v1/webhooks/check-signature', {
         body: {
-          ...(f.values.account ? { accountId: f.values.account } : {}),
+          ...(f.values.endpoint
+            ? { endpointId: f.values.endpoint }
+            : f.values.account
+              ? { accountId: f.values.account }
+              : {}),
           ...(f.values.event.trim() ? { eventId: f.values.event.trim() } : {}),
           ...(file ? { bodyBase64: base64(file.data) } : { body }),
           headers: read,
@@ -190,14 +198,40 @@ export default function Signature() {
               </div>
             </div>
             <div className="grid gap-3 sm:grid-cols-2">
-              <Field label="Account" note="optional" hint="Default: the account of the event or the body">
+              <Field
+                label="Endpoint"
+                note="optional"
+                hint="Default: the one whose secret fits"
+                error={error?.code === 'endpoint-not-found' ? error.detail : undefined}
+              >
+                {(p) => (
+                  <Select
+                    {...p}
+                    className="w-full"
+                    value={f.values.endpoint}
+                    onChange={(e) => f.set({ endpoint: e.target.value, account: '' })}
+                  >
+                    <option value="">Not specified</option>
+                    {endpoints.map((e) => (
+                      <option key={e.id} value={e.id}>
+                        {endpointName(e)}
+                      </option>
+                    ))}
+                  </Select>
+                )}
+              </Field>
+              <Field
+                label="Account"
+                note="optional"
+                hint="For an account’s own webhook. Default: the account of the event or the body"
+              >
                 {({ id, 'aria-describedby': described }) => (
                   <AccountPicker
                     id={id}
                     aria-describedby={described}
                     none="Not specified"
                     value={f.values.account || null}
-                    onChange={(v) => f.set({ account: v ?? '' })}
+                    onChange={(v) => f.set({ account: v ?? '', endpoint: '' })}
                   />
                 )}
               </Field>
@@ -205,6 +239,7 @@ export default function Signature() {
                 label="Event id"
                 note="optional"
                 hint="To compare the body with what was sent"
+                className="sm:col-span-2"
                 error={error?.field('eventId') ?? (error?.code === 'event-not-found' ? error.detail : undefined)}
               >
                 {(p) => (
@@ -222,7 +257,7 @@ export default function Signature() {
               <Field
                 label="Secret"
                 note="optional"
-                hint="The secret that your receiver uses. Default: the webhook’s own."
+                hint="The secret that your receiver uses. Default: that of the endpoint or webhook."
                 className="sm:col-span-2"
                 error={error?.field('secret')}
               >
@@ -262,10 +297,17 @@ export default function Signature() {
                   </Notice>
                 )
               ) : check.data ? (
-                <Verdict r={check.data} name={name} />
+                <Verdict
+                  r={check.data}
+                  name={name}
+                  endpoint={(id) => {
+                    const one = endpoints.find((e) => e.id === id)
+                    return one ? endpointName(one) : id
+                  }}
+                />
               ) : (
                 <Empty title="Nothing checked yet" className="!py-8">
-                  Common causes: a parsed and re-serialised body, the secret of another account, a truncated header,
+                  Common causes: a parsed and re-serialised body, the secret of another webhook, a truncated header,
                   base64 instead of hex.
                 </Empty>
               )}
@@ -281,7 +323,15 @@ export default function Signature() {
   )
 }
 
-function Verdict({ r, name }: { r: SignatureCheck; name: (id: string | null | undefined) => string }) {
+function Verdict({
+  r,
+  name,
+  endpoint,
+}: {
+  r: SignatureCheck
+  name: (id: string | null | undefined) => string
+  endpoint: (id: string) => string
+}) {
   const [title, tone] = verdicts[r.verdict] ?? [r.verdict, 'bad' as Tone]
   const Icon = tone === 'ok' ? CircleCheck : tone === 'warn' ? CircleAlert : CircleX
   return (
@@ -325,10 +375,26 @@ function Verdict({ r, name }: { r: SignatureCheck; name: (id: string | null | un
           .
         </p>
       ) : null}
-      {r.accountId || r.eventId ? (
+      {r.secretOfEndpointId ? (
+        <p>
+          This is the secret of{' '}
+          <Link to="/webhooks/endpoints/$id" params={{ id: r.secretOfEndpointId }} className="link">
+            {endpoint(r.secretOfEndpointId)}
+          </Link>
+          .
+        </p>
+      ) : null}
+      {r.endpointId || r.accountId || r.eventId ? (
         <p className="text-xs text-mute">
           Compared with{' '}
-          {r.accountId ? (
+          {r.endpointId ? (
+            <>
+              the endpoint{' '}
+              <Link to="/webhooks/endpoints/$id" params={{ id: r.endpointId }} className="link">
+                {endpoint(r.endpointId)}
+              </Link>
+            </>
+          ) : r.accountId ? (
             <>
               the webhook of{' '}
               <Link to="/webhooks/$account" params={{ account: r.accountId }} className="link">
@@ -336,7 +402,7 @@ function Verdict({ r, name }: { r: SignatureCheck; name: (id: string | null | un
               </Link>
             </>
           ) : null}
-          {r.accountId && r.eventId ? ' and ' : null}
+          {(r.endpointId || r.accountId) && r.eventId ? ' and ' : null}
           {r.eventId ? (
             <Link to="/events/$id" params={{ id: r.eventId }} className="link">
               the stored event

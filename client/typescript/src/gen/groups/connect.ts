@@ -8,6 +8,7 @@ import type {
   ConnectFlowList,
   ConnectFunnel,
   ConnectPage,
+  ConnectPageResponse,
   ConnectSession,
   ConnectSessionPage,
   CurlAttempt,
@@ -258,6 +259,15 @@ export interface ConnectMobileParams {
   supersede?: boolean;
 }
 
+/** The parameters of connect.setLogo. */
+export interface ConnectSetLogoParams {
+  /**
+   * A PNG, JPEG or GIF file in base64, of at most 512 KiB and 2048 pixels on each side. It is scaled to 256 pixels and
+   * stored as PNG.
+   */
+  image: string;
+}
+
 /** The parameters of connect.submit. */
 export interface ConnectSubmitParams {
   /** The code, 1 to 16 digits or letters. Spaces and dashes are ignored. */
@@ -404,6 +414,17 @@ export class ConnectGroup {
   }
 
   /**
+   * Delete the logo of the connect pages.
+   *
+   * The pages show the first letter of the organisation's name instead.
+   *
+   * Needs the scope `me:write`.
+   */
+  deleteLogo(options?: CallOptions): Promise<ConnectPageResponse> {
+    return this.transport.json<ConnectPageResponse>({ method: "DELETE", path: "/v1/org/logo" }, options);
+  }
+
+  /**
    * Get an attempt.
    *
    * Returns an attempt of any kind, until seven days after its end. Send its ETag in If-None-Match to get 304 while
@@ -448,10 +469,8 @@ export class ConnectGroup {
    *
    * Needs the scope `me:read`.
    */
-  getPage(options?: CallOptions): Promise<ConnectPage> {
-    return this.transport
-      .json<{ page: ConnectPage }>({ method: "GET", path: "/v1/connect/page" }, options)
-      .then((answer) => answer.page);
+  getPage(options?: CallOptions): Promise<ConnectPageResponse> {
+    return this.transport.json<ConnectPageResponse>({ method: "GET", path: "/v1/connect/page" }, options);
   }
 
   /**
@@ -635,16 +654,42 @@ export class ConnectGroup {
   }
 
   /**
+   * Set the logo of the connect pages.
+   *
+   * The pages show it next to the organisation's name. The file is decoded and written again, so that only its pixels
+   * are kept.
+   *
+   * Needs the scope `me:write`.
+   */
+  setLogo(params: ConnectSetLogoParams, options?: CallOptions): Promise<ConnectPageResponse> {
+    return this.transport.json<ConnectPageResponse>(
+      {
+        method: "PUT",
+        path: "/v1/org/logo",
+        json: params,
+        safe: true,
+      },
+      options,
+    );
+  }
+
+  /**
    * Set the appearance of the connect pages.
    *
    * Replaces the colours, the scheme, the help address and the origins that may embed the pages.
    *
    * Needs the scope `me:write`.
    */
-  setPage(params: ConnectPage, options?: CallOptions): Promise<ConnectPage> {
-    return this.transport
-      .json<{ page: ConnectPage }>({ method: "PUT", path: "/v1/connect/page", json: params, safe: true }, options)
-      .then((answer) => answer.page);
+  setPage(params: ConnectPage, options?: CallOptions): Promise<ConnectPageResponse> {
+    return this.transport.json<ConnectPageResponse>(
+      {
+        method: "PUT",
+        path: "/v1/connect/page",
+        json: params,
+        safe: true,
+      },
+      options,
+    );
   }
 
   /**

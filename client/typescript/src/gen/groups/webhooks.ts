@@ -16,19 +16,21 @@ import type {
 
 /** The parameters of webhooks.checkSignature. */
 export interface WebhooksCheckSignatureParams {
-  /** The account to whose webhook the delivery was sent. Default: taken from the event or the body. */
+  /** The account to whose own webhook the delivery was sent. Default: taken from the event or the body. */
   accountId?: string;
   /** The body with which the receiver checked the signature. Send this or bodyBase64. */
   body?: string;
   /** The same in base64, for a body that is not text. */
   bodyBase64?: string;
+  /** The endpoint to which the delivery was sent. Default: the endpoint whose secret fits, if there is one. */
+  endpointId?: string;
   /** The event to compare the body with. Default: taken from the headers or the body. */
   eventId?: string;
   /** The headers as received. Only webhook headers are used. */
   headers: Record<string, string>;
   /** When the delivery was received. Default: now. */
   receivedAt?: string;
-  /** The secret that the receiver uses. Default: the webhook's secret. */
+  /** The secret that the receiver uses. Default: the secret of the webhook or endpoint. */
   secret?: string;
 }
 
@@ -140,8 +142,8 @@ export class WebhooksGroup {
    * Check a webhook signature.
    *
    * Send a delivery as your receiver got it to see why its signature does not match. The response names the cause: a
-   * wrong secret, the secret of another account or the previous one, a changed body and how it changed, a missing or
-   * altered header. Nothing that you send is stored or logged.
+   * wrong secret, that of another account or endpoint, or the previous one, a changed body and how it changed, a
+   * missing or altered header. Nothing that you send is stored or logged.
    *
    * Needs the scope `webhooks:read`.
    */

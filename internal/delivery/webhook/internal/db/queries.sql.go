@@ -1220,6 +1220,66 @@ func (q *Queries) EndpointsOfBucket(ctx context.Context, bucket int16) ([]Endpoi
 	return items, nil
 }
 
+const endpointsWithFailingAccounts = `-- name: EndpointsWithFailingAccounts :many
+SELECT e.org_id, e.id, e.url, min(l.fail_since)::timestamptz AS fail_since
+FROM webhook_endpoint_lane l
+JOIN webhook_endpoint e ON e.org_id = l.org_id AND e.id = l.endpoint_id
+JOIN webhook_endpoint_progress p ON p.org_id = l.org_id AND p.endpoint_id = l.endpoint_id
+WHERE (e.org_id, e.id) > ($1::text, $2::text) AND e.deleted_at IS NULL AND e.enabled AND p.state = 'live'
+    AND l.state IN ('backoff', 'disabled') AND l.fail_since <= $3
+    AND (l.last_status < 400 OR l.last_status >= 500 OR l.last_status = ANY ($4::smallint[]))
+GROUP BY e.org_id, e.id, e.url
+ORDER BY e.org_id, e.id LIMIT $5
+`
+
+type EndpointsWithFailingAccountsParams struct {
+	AfterOrg string
+	AfterID  string
+	Before   *time.Time
+	Down     []int16
+	MaxRows  int32
+}
+
+type EndpointsWithFailingAccountsRow struct {
+	OrgID     id.Org
+	ID        string
+	Url       string
+	FailSince time.Time
+}
+
+// tenant: the organisations of failing endpoints are notified alike
+// Endpoints of which accounts fail since some time, although they are not down themselves.
+func (q *Queries) EndpointsWithFailingAccounts(ctx context.Context, arg EndpointsWithFailingAccountsParams) ([]EndpointsWithFailingAccountsRow, error) {
+	rows, err := q.db.Query(ctx, endpointsWithFailingAccounts,
+		arg.AfterOrg,
+		arg.AfterID,
+		arg.Before,
+		arg.Down,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EndpointsWithFailingAccountsRow
+	for rows.Next() {
+		var i EndpointsWithFailingAccountsRow
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.ID,
+			&i.Url,
+			&i.FailSince,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const erase = `-- name: Erase :exec
 DELETE FROM webhook WHERE org_id = $1 AND account_id = $2
 `
@@ -1253,6 +1313,47 @@ func (q *Queries) Existing(ctx context.Context, accounts []string) ([]string, er
 			return nil, err
 		}
 		items = append(items, account_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const failingAccounts = `-- name: FailingAccounts :many
+SELECT endpoint_id, min(fail_since)::timestamptz AS fail_since, coalesce(min(next_at), 'epoch')::timestamptz AS next_at
+FROM webhook_endpoint_lane
+WHERE org_id = $1 AND endpoint_id = ANY ($2::text[]) AND state IN ('backoff', 'disabled') AND fail_since IS NOT NULL
+    AND (last_status < 400 OR last_status >= 500 OR last_status = ANY ($3::smallint[]))
+GROUP BY endpoint_id
+`
+
+type FailingAccountsParams struct {
+	OrgID       id.Org
+	EndpointIds []string
+	Down        []int16
+}
+
+type FailingAccountsRow struct {
+	EndpointID string
+	FailSince  time.Time
+	NextAt     time.Time
+}
+
+// Since when accounts of each endpoint fail, and when the first of them is tried again; 'epoch' if none is.
+func (q *Queries) FailingAccounts(ctx context.Context, arg FailingAccountsParams) ([]FailingAccountsRow, error) {
+	rows, err := q.db.Query(ctx, failingAccounts, arg.OrgID, arg.EndpointIds, arg.Down)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FailingAccountsRow
+	for rows.Next() {
+		var i FailingAccountsRow
+		if err := rows.Scan(&i.EndpointID, &i.FailSince, &i.NextAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

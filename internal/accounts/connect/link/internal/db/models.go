@@ -10,16 +10,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-type ConnectPage struct {
-	OrgID          id.Org
-	BrandLight     string
-	BrandDark      string
-	Scheme         string
-	AllowedOrigins []string
-	HelpUrl        string
-	UpdatedAt      time.Time
-}
-
 type ConnectSession struct {
 	OrgID            id.Org
 	ID               id.Session

@@ -266,21 +266,45 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (ConnectSession, error
 	return i, err
 }
 
-const getPage = `-- name: GetPage :one
-SELECT org_id, brand_light, brand_dark, scheme, allowed_origins, help_url, updated_at FROM connect_page WHERE org_id = $1
+const getLogo = `-- name: GetLogo :one
+SELECT logo, logo_tag FROM connect_page WHERE org_id = $1
 `
 
-func (q *Queries) GetPage(ctx context.Context, orgID id.Org) (ConnectPage, error) {
+type GetLogoRow struct {
+	Logo    []byte
+	LogoTag string
+}
+
+func (q *Queries) GetLogo(ctx context.Context, orgID id.Org) (GetLogoRow, error) {
+	row := q.db.QueryRow(ctx, getLogo, orgID)
+	var i GetLogoRow
+	err := row.Scan(&i.Logo, &i.LogoTag)
+	return i, err
+}
+
+const getPage = `-- name: GetPage :one
+SELECT brand_light, brand_dark, scheme, allowed_origins, help_url, logo_tag FROM connect_page WHERE org_id = $1
+`
+
+type GetPageRow struct {
+	BrandLight     string
+	BrandDark      string
+	Scheme         string
+	AllowedOrigins []string
+	HelpUrl        string
+	LogoTag        string
+}
+
+func (q *Queries) GetPage(ctx context.Context, orgID id.Org) (GetPageRow, error) {
 	row := q.db.QueryRow(ctx, getPage, orgID)
-	var i ConnectPage
+	var i GetPageRow
 	err := row.Scan(
-		&i.OrgID,
 		&i.BrandLight,
 		&i.BrandDark,
 		&i.Scheme,
 		&i.AllowedOrigins,
 		&i.HelpUrl,
-		&i.UpdatedAt,
+		&i.LogoTag,
 	)
 	return i, err
 }
@@ -528,6 +552,31 @@ func (q *Queries) OpenOfAccount(ctx context.Context, arg OpenOfAccountParams) ([
 		return nil, err
 	}
 	return items, nil
+}
+
+const putLogo = `-- name: PutLogo :exec
+INSERT INTO connect_page (org_id, brand_light, brand_dark, scheme, allowed_origins, help_url, updated_at, logo, logo_tag)
+VALUES ($1, '', '', $2, '{}', '', $3, $4, $5)
+ON CONFLICT (org_id) DO UPDATE SET logo = excluded.logo, logo_tag = excluded.logo_tag, updated_at = excluded.updated_at
+`
+
+type PutLogoParams struct {
+	OrgID   id.Org
+	Scheme  string
+	Now     time.Time
+	Logo    []byte
+	LogoTag string
+}
+
+func (q *Queries) PutLogo(ctx context.Context, arg PutLogoParams) error {
+	_, err := q.db.Exec(ctx, putLogo,
+		arg.OrgID,
+		arg.Scheme,
+		arg.Now,
+		arg.Logo,
+		arg.LogoTag,
+	)
+	return err
 }
 
 const putPage = `-- name: PutPage :exec
