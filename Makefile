@@ -69,8 +69,8 @@ check: ## Run what CI checks on the code, without the smoke test
 bench: ## Run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
-bench-gateway: ## Compare a whole call with a bare reverse proxy (BENCH_ROUND=1s for a quick run)
-	go test -run '^$$' -bench '^BenchmarkGateway' -benchtime 1x -timeout 30m -v ./bench
+bench-gateway: ## Compare a whole call with a bare reverse proxy (BENCH_ROUND=1s BENCH_ACCOUNTS=1000 for a quick run)
+	go test -run '^$$' -bench '^BenchmarkGateway' -benchtime 1x -timeout 90m -v ./bench
 
 bench-delivery: ## Compare event delivery to webhooks with a bare loop (BENCH_ROUND=1s for a quick run, BENCH_FULL=1 for a million events)
 	go test -run '^$$' -bench '^BenchmarkDelivery' -benchtime 1x -timeout 90m -v ./bench
