@@ -26,6 +26,8 @@ type canned struct {
 	Me map[string]json.RawMessage
 	// Small and Large are pages of messages, of about 1 KB and 64 KB; One is a message.
 	Small, Large, One json.RawMessage
+	// Frames is the page of live events that a connect reads.
+	Frames json.RawMessage
 }
 
 // readCanned reads the responses that record wrote.
@@ -40,7 +42,7 @@ func readCanned(t *testing.T) (c canned) {
 }
 
 // servePlatform serves the sandbox's recorded responses at minimal cost. It is also the proxy of every region: it
-// accepts CONNECT and then answers the requests in the tunnel itself.
+// accepts CONNECT and then answers the requests in the tunnel itself, after BENCH_LATENCY.
 func servePlatform(address string, c canned) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -54,7 +56,13 @@ func servePlatform(address string, c canned) error {
 	for id, body := range c.Me {
 		me[id] = wrap(body)
 	}
-	small, large, one := wrap(c.Small), wrap(c.Large), wrap(c.One)
+	latency := time.Duration(0)
+	if text := os.Getenv("BENCH_LATENCY"); text != "" {
+		if latency, err = time.ParseDuration(text); err != nil {
+			return err
+		}
+	}
+	small, large, one, frames := wrap(c.Small), wrap(c.Large), wrap(c.One), wrap(c.Frames)
 	pick := func(head []byte) []byte {
 		line, _, _ := bytes.Cut(head, []byte("\r\n"))
 		switch {
@@ -66,6 +74,8 @@ func servePlatform(address string, c canned) error {
 			return large
 		case bytes.Contains(line, []byte("/messages")):
 			return small
+		case bytes.Contains(line, []byte("/live/frames")):
+			return frames
 		}
 		_, rest, _ := bytes.Cut(head, []byte("auth_id="))
 		id, _, _ := bytes.Cut(rest, []byte(";"))
@@ -77,12 +87,12 @@ func servePlatform(address string, c canned) error {
 		if err != nil {
 			return err
 		}
-		go answerAll(conn, pick)
+		go answerAll(conn, latency, pick)
 	}
 }
 
 // answerAll answers the requests on a connection one by one.
-func answerAll(conn net.Conn, pick func(head []byte) []byte) {
+func answerAll(conn net.Conn, latency time.Duration, pick func(head []byte) []byte) {
 	defer conn.Close()
 	in := bufio.NewReaderSize(conn, 64<<10)
 	for {
@@ -93,6 +103,9 @@ func answerAll(conn net.Conn, pick func(head []byte) []byte) {
 		answer := pick(head)
 		if _, err := in.Discard(length); err != nil {
 			return
+		}
+		if latency > 0 && !bytes.HasPrefix(answer, []byte("HTTP/1.1 200 OK\r\n\r\n")) { // not of CONNECT
+			time.Sleep(latency)
 		}
 		if _, err := conn.Write(answer); err != nil {
 			return
@@ -169,6 +182,7 @@ func record(b *testing.B, s *sandboxd) (file string, c canned) {
 	for _, who := range s.creators {
 		c.Me[who.id] = get(who, "/me")
 	}
+	c.Frames = get(s.creators[0], "/live/frames?limit=500")
 	page := get(s.creators[0], "/chats/"+s.creators[0].fan+"/messages")
 	var members map[string]json.RawMessage
 	var items []json.RawMessage

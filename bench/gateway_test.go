@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/test/must"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
@@ -25,11 +27,16 @@ const (
 	gatewayClients  = 64
 	gatewayAccounts = 128
 	gatewayKeys     = 16
+	gatewayOrgs     = 4
+	// connectors is how many accounts are connected at a time.
+	connectors = 16
 )
 
 // gateway is our node and the standard library's reverse proxy in front of the same platform.
 type gateway struct {
 	node     *testnode.Node
+	nodes    []*testnode.Node
+	database secret.String
 	redis    int
 	ours     target
 	bare     target
@@ -41,22 +48,24 @@ type gateway struct {
 	answers  canned
 }
 
-// newGateway starts the node and the bare proxy on one core, and everything else on the other.
-func newGateway(b *testing.B) *gateway {
+// newGateway starts nodes and the bare proxy on one core, and everything else on the other. The first node is measured. They
+// have no listeners, because the platform of the benchmark has no live sockets. env is that of the platform.
+func newGateway(b *testing.B, accounts, nodes int, env ...string) *gateway {
 	b.Helper()
 	box := startSandbox(b)
-	box.signIn(b, gatewayAccounts)
+	box.signIn(b, accounts)
 	file, answers := record(b, box)
-	g := &gateway{fan: box.creators[0].fan, answers: answers}
-	g.platform, _ = startPeer(b, "platform", restCore, "BENCH_CANNED="+file)
+	g := &gateway{fan: box.creators[0].fan, answers: answers, database: testenv.DatabaseURL(b)}
+	g.platform, _ = startPeer(b, "platform", restCore, append(env, "BENCH_CANNED="+file)...)
 
 	redis, redisURL := testenv.PrivateRedis(b)
 	g.redis = redis.PID()
 	pin(b, g.redis)
-	g.node = testnode.Processes(b, 1, testnode.Setup{
-		Redis: redisURL, Sandbox: "http://" + g.platform, Egress: secret.New("us=http://" + g.platform),
-		Wrap: []string{"taskset", "-c", measuredCore}, Env: nodeEnv(),
-	})[0]
+	g.nodes = testnode.Processes(b, nodes, testnode.Setup{
+		Database: g.database, Redis: redisURL, Sandbox: "http://" + g.platform, Egress: secret.New("us=http://" + g.platform),
+		Roles: []string{"api", "worker"}, Wrap: []string{"taskset", "-c", measuredCore}, Env: nodeEnv(),
+	})
+	g.node = g.nodes[0]
 	g.ours = target{"gateway", strings.TrimPrefix(g.node.URL, "http://"), g.node.Process.PID(), g.node.Internal + "/metrics"}
 	g.bare.name = "bare"
 	g.bare.address, g.bare.pid = startPeer(b, "proxy", measuredCore, "BENCH_UPSTREAM=http://"+g.platform)
@@ -68,38 +77,47 @@ func newGateway(b *testing.B) *gateway {
 
 // nodeEnv returns the node's environment. The bare proxy inherits ours, so GOGC applies to both.
 func nodeEnv() []string {
-	list := []string{"GOMAXPROCS=1", "STAGEDOOR_LOG_LEVEL=warn"}
+	list := []string{"GOMAXPROCS=1"}
 	if percent := os.Getenv("GOGC"); percent != "" {
 		list = append(list, "GOGC="+percent)
 	}
 	return list
 }
 
-// connect creates an org with keys and connects an account for every creator.
+// connect creates orgs with keys and connects an account for every creator. Keys and accounts belong to the orgs in turn.
 func (g *gateway) connect(b *testing.B, box *sandboxd) {
 	b.Helper()
 	const many = 100_000_000
-	owner := g.node.NewOrg(b, map[string]int{
-		"callsPerMinute": many, "callsPerMonth": 1_000_000_000, "accountReadPerMinute": many, "accountWritePerMinute": many,
-		"connectAttemptsPerHour": many, "maxAccounts": 1000,
-	})
-	for range gatewayKeys {
-		g.keys = append(g.keys, g.node.Mint(b, owner.Key).Key)
-	}
-	for _, who := range box.creators {
-		headers := map[string]string{}
-		for name := range who.header {
-			if name != "Cookie" && name != "User-Agent" {
-				headers[strings.ToLower(name)] = who.header.Get(name)
-			}
-		}
-		account := g.node.Connect(b, owner.Key, "/v1/connect/cookie", map[string]any{
-			"cookie": who.header.Get("Cookie"), "user_agent": "Mozilla/5.0 (X11; Linux x86_64)", "headers": headers,
-			"proxy_country": "us",
+	var owners [gatewayOrgs]testnode.Org
+	for i := range owners {
+		owners[i] = g.node.NewOrg(b, map[string]int{
+			"callsPerMinute": many, "callsPerMonth": 1_000_000_000, "accountReadPerMinute": many, "accountWritePerMinute": many,
+			"connectAttemptsPerHour": many, "maxAccounts": many,
 		})
-		g.accounts = append(g.accounts, account)
-		g.cookies = append(g.cookies, who.header)
 	}
+	for i := range gatewayKeys {
+		g.keys = append(g.keys, g.node.Mint(b, owners[i%gatewayOrgs].Key).Key)
+	}
+	g.accounts, g.cookies = make([]string, len(box.creators)), make([]http.Header, len(box.creators))
+	var connecting errgroup.Group
+	connecting.SetLimit(connectors)
+	for i, who := range box.creators {
+		connecting.Go(func() error {
+			headers := map[string]string{}
+			for name := range who.header {
+				if name != "Cookie" && name != "User-Agent" {
+					headers[strings.ToLower(name)] = who.header.Get(name)
+				}
+			}
+			g.cookies[i] = who.header
+			g.accounts[i] = g.node.Connect(b, owners[i%gatewayOrgs].Key, "/v1/connect/cookie", map[string]any{
+				"cookie": who.header.Get("Cookie"), "user_agent": "Mozilla/5.0 (X11; Linux x86_64)", "headers": headers,
+				"proxy_country": "us",
+			})
+			return nil
+		})
+	}
+	must.OK(b, connecting.Wait())
 }
 
 // load is one kind of call.
@@ -205,7 +223,7 @@ func shares(request func(n int) []byte) [][][]byte {
 // platform in the same run. The main figure is the CPU time of the server process per call. Redis is listed separately.
 // The egress proxy and the platform are not included: the platform answers tunnels itself.
 func BenchmarkGateway(b *testing.B) {
-	g := newGateway(b)
+	g := newGateway(b, gatewayAccounts, 1)
 	for _, l := range g.loads() {
 		b.Run(l.name, func(b *testing.B) { g.compare(b, l) })
 	}
@@ -239,7 +257,7 @@ func (g *gateway) compare(b *testing.B, l load) {
 // per second. Latencies are measured from the time a call was due, so that they include the wait for earlier calls.
 func BenchmarkGatewayLatency(b *testing.B) {
 	const perSecond = 1000
-	g := newGateway(b)
+	g := newGateway(b, gatewayAccounts, 1)
 	l := g.loads()[0]
 	ours, bare := shares(l.ours), shares(l.bare)
 	straight := target{name: "platform", address: g.platform}
@@ -260,19 +278,27 @@ func BenchmarkGatewayLatency(b *testing.B) {
 // pace makes calls at a steady rate for a round, however long the responses take, and returns their latencies.
 func pace(b *testing.B, at target, requests [][][]byte, size, perSecond int) []time.Duration {
 	b.Helper()
-	calls := int(gatewayRound(b).Seconds() * float64(perSecond))
+	return paceWith(b, at, gatewayClients, size, perSecond, gatewayRound(b), func(n int) []byte {
+		mine := requests[n%gatewayClients]
+		return mine[n/gatewayClients%len(mine)]
+	})
+}
+
+// paceWith is pace with any number of clients and any order of requests.
+func paceWith(b *testing.B, at target, clients, size, perSecond int, during time.Duration, request func(n int) []byte) []time.Duration {
+	b.Helper()
+	calls := int(during.Seconds() * float64(perSecond))
 	took := make([]time.Duration, calls)
 	began := time.Now()
 	var wait sync.WaitGroup
-	for i := range gatewayClients {
+	for i := range clients {
 		c := newClient(b, at.address)
 		wait.Go(func() {
 			defer c.conn.Close()
-			for n := i; n < calls; n += gatewayClients {
+			for n := i; n < calls; n += clients {
 				due := began.Add(time.Duration(n) * time.Second / time.Duration(perSecond))
 				time.Sleep(time.Until(due))
-				mine := requests[i]
-				if err := c.call(mine[n/gatewayClients%len(mine)], size); err != nil {
+				if err := c.call(request(n), size); err != nil {
 					b.Errorf("%s: %v", at.name, err)
 					return
 				}
