@@ -106,7 +106,7 @@ var tables = []table{
 		},
 		personal: []string{"site", "upstream_id", "label", "username", "display_name", "avatar_url", "reference_id", "metadata"},
 		withheld: reasons(internal, "session_version", "sealed_version", "sign_in", "session_dead", "warn_at", "pending_attempt_id", "reauth_owner",
-			"reauth_until", "reauth_tries", "disconnecting_at", "disconnecting_by", "site_root", "site_id", "refresh_until"),
+			"reauth_until", "reauth_tries", "disconnecting_at", "disconnecting_by", "site_root", "site_id", "refresh_until", "version_at"),
 	},
 	{
 		name: "account_health", kind: "accountHealth", order: []string{"account_id"},

@@ -11,7 +11,6 @@ import { useSession, useWhyNot } from '@/shell/session'
 import {
   Avatar,
   Button,
-  ButtonLink,
   Card,
   Chips,
   Code,
@@ -152,7 +151,7 @@ export default function Accounts() {
         <div>
           <State state={a.state} />
           {a.state !== 'active' && reasonOf(a) ? <div className="mt-0.5 text-xs text-mute">{reasonOf(a)}</div> : null}
-          {a.state === 'reconnect_required' ? <div className="mt-1.5 lg:hidden">{reconnect(a)}</div> : null}
+          {a.state === 'reconnect_required' ? <div className="mt-1.5">{reconnect(a)}</div> : null}
         </div>
       ),
     },
@@ -206,20 +205,6 @@ export default function Accounts() {
       sort: sort('lastSeen', 'descending'),
       from: 'sm',
       cell: (a) => <Time at={a.lastSeenAt} className="whitespace-nowrap text-mute" />,
-    },
-    {
-      key: 'action',
-      head: <span className="sr-only">Action</span>,
-      align: 'right',
-      from: 'lg',
-      cell: (a) =>
-        a.state === 'reconnect_required' ? (
-          reconnect(a)
-        ) : (
-          <ButtonLink size="sm" to="/accounts/$id" params={{ id: a.id }} aria-label={`Open ${nameOf(a)}`}>
-            Open
-          </ButtonLink>
-        ),
     },
   ]
 
