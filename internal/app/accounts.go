@@ -131,7 +131,11 @@ func newAccounts(n *Node, eng engines, op operators, t tenants, p platforms, ev 
 		},
 		Log: n.log, Now: n.clock.Now,
 	})
-	n.onClose(list.FlushSeen)
+	n.loop("successes of accounts", func(ctx context.Context) error {
+		<-ctx.Done()
+		list.FlushSeen(context.WithoutCancel(ctx))
+		return nil
+	})
 	n.loop("versions of accounts", list.WatchVersions)
 	n.loop("sessions of accounts", func(ctx context.Context) error {
 		return eng.bus.Subscribe(ctx, account.SessionPattern, list.Heard)

@@ -411,7 +411,7 @@ func TestAccountOfAnotherOrgIsNotFound(t *testing.T) {
 	}
 	foreign := a
 	foreign.Org = other
-	r.Accounts.RecordSeen(foreign)
+	r.Accounts.RecordSeen(t.Context(), foreign)
 	if err := r.Accounts.WriteSeen(ctx); err != nil {
 		t.Error(err)
 	}

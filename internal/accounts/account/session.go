@@ -233,7 +233,7 @@ const (
 // RecordSeen records that the platform accepted the session, and postpones the next probe of an active account. The
 // success is written by seenPause later, at most once a minute per account and node; otherwise it costs one cache lookup.
 // A node that ends at that moment loses it, and a later success is written instead.
-func (s *Accounts) RecordSeen(a Account) {
+func (s *Accounts) RecordSeen(ctx context.Context, a Account) {
 	now := s.deps.Now() // this node's clock only limits its writes
 	if last, ok := s.seenWritten.Get(a.ID); ok && now.Sub(last) < seenEvery {
 		return
@@ -252,7 +252,7 @@ func (s *Accounts) RecordSeen(a Account) {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
 	if s.seen.list = append(s.seen.list, a); len(s.seen.list) == 1 {
-		s.seen.timer = time.AfterFunc(seenPause, s.FlushSeen)
+		s.seen.timer = time.AfterFunc(seenPause, func() { s.FlushSeen(context.WithoutCancel(ctx)) })
 	}
 }
 
@@ -264,8 +264,8 @@ type seenAccounts struct {
 }
 
 // FlushSeen is WriteSeen for the end of a node. It only logs a failure.
-func (s *Accounts) FlushSeen() {
-	ctx, cancel := context.WithTimeout(postgres.WithAllOrgs(context.Background()), seenAtMost)
+func (s *Accounts) FlushSeen(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(postgres.WithAllOrgs(ctx), seenAtMost)
 	defer cancel()
 	if err := s.WriteSeen(ctx); err != nil {
 		s.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record successes of accounts", slog.Any(logkey.Error, err))

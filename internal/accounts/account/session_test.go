@@ -170,7 +170,7 @@ func TestSuccessIsRecordedOnceAMinuteAndPostponesTheProbe(t *testing.T) {
 	a := connectActive(t, r, "1")
 	r.Clock.Advance(10 * time.Minute)
 	for range 1000 {
-		r.Accounts.RecordSeen(a)
+		r.Accounts.RecordSeen(t.Context(), a)
 	}
 	must.OK(t, r.Accounts.WriteSeen(t.Context()))
 	first := r.Get(a)
@@ -178,20 +178,20 @@ func TestSuccessIsRecordedOnceAMinuteAndPostponesTheProbe(t *testing.T) {
 		t.Fatalf("%+v", first.Health)
 	}
 	r.Clock.Advance(30 * time.Second)
-	r.Accounts.RecordSeen(a)
+	r.Accounts.RecordSeen(t.Context(), a)
 	must.OK(t, r.Accounts.WriteSeen(t.Context()))
 	if got := r.Get(a); !got.LastSeenAt.Equal(*first.LastSeenAt) {
 		t.Fatal("written twice within a minute")
 	}
 	r.Clock.Advance(31 * time.Second)
-	r.Accounts.RecordSeen(a)
+	r.Accounts.RecordSeen(t.Context(), a)
 	must.OK(t, r.Accounts.WriteSeen(t.Context()))
 	if got := r.Get(a); !got.LastSeenAt.Equal(r.Clock.Now()) {
 		t.Fatal("not written after a minute")
 	}
 	b := trigger(t, r, a, account.Cause{On: account.Pause, Reason: account.ReasonPausedByCaller})
 	r.Clock.Advance(2 * time.Minute)
-	r.Accounts.RecordSeen(b)
+	r.Accounts.RecordSeen(t.Context(), b)
 	must.OK(t, r.Accounts.WriteSeen(t.Context()))
 	if got := r.Get(a); got.Health.ProbeAt != nil {
 		t.Fatal("a late success started the probes of a paused account")

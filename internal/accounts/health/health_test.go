@@ -37,7 +37,7 @@ func TestOnlyIdleAccountsAreProbed(t *testing.T) {
 	a, login := r.connectActive(false)
 	r.Clock.Advance(13 * time.Minute)
 	r.runRound(0)
-	r.Accounts.RecordSeen(a)
+	r.Accounts.RecordSeen(t.Context(), a)
 	must.OK(t, r.Accounts.WriteSeen(t.Context()))
 	r.Clock.Advance(13 * time.Minute)
 	r.runRound(0)

@@ -48,7 +48,7 @@ func (h *Health) learn(ctx context.Context, a account.Account, err error) error 
 		return nil
 	}
 	if f.result == good && a.State == account.Active {
-		h.deps.Accounts.RecordSeen(a)
+		h.deps.Accounts.RecordSeen(ctx, a)
 		return nil
 	}
 	if !h.mayRecord(a.ID) {

@@ -185,7 +185,7 @@ func (w *Webhooks) serveEndpoint(ctx context.Context, bucket int, h *holding, ru
 	mine := &holding{
 		epoch: h.epoch, run: func(do func(context.Context)) { do(sends) }, lost: h.lost, lose: h.lose, deliveryEnded: make(chan struct{}, 1),
 	}
-	f := &feedReader{w: w, run: run, hook: hook, hold: mine, filter: newFeedFilter(w, r), days: endpointOf(hook).days, live: make(chan struct{}, 1)}
+	f := &feedReader{w: w, run: run, hook: hook, hold: mine, filter: newFeedFilter(w, r), days: endpointOf(hook).days, hidden: hiddenMin, live: make(chan struct{}, 1)}
 	w.mu.Lock()
 	now := w.deps.Now()
 	f.number = w.machine.HoldFeed(lane.Feed{
@@ -276,6 +276,10 @@ type feedReader struct {
 	number int
 	days   int
 
+	// caughtUp means that the log had no more events when it was last read. hidden is the next wait for an event that older
+	// transactions hide.
+	caughtUp bool
+	hidden   time.Duration
 	// live is signalled when an event was stored, of a transaction up to wanted.
 	live   chan struct{}
 	mu     sync.Mutex
@@ -319,49 +323,28 @@ const (
 // read gives events to the machine until the endpoint changes or the context ends.
 func (f *feedReader) read(ctx context.Context) {
 	w := f.w
-	caughtUp, hidden := false, hiddenMin
 	// The poll goes on however often deliveries end.
 	poll := time.NewTicker(time.Duration(float64(feedPolls*w.deps.Config.PollEvery) * (0.5 + rand.Float64())))
 	defer poll.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.hold.lost:
-			return
-		case <-f.run.changed:
-			if f.isOutdated(ctx) {
-				return
-			}
-		default:
-		}
 		w.mu.Lock()
 		work := w.machine.FeedWork(f.number)
 		w.mu.Unlock()
 		var again <-chan time.Time
+		busy := true
 		switch {
 		case work.Probe:
 			f.probe(ctx, work.After)
-			caughtUp = false
-			continue
-		case work.Room > 0 && !caughtUp:
-			n, reached, err := f.readPage(ctx, work)
-			if err != nil {
-				if ctx.Err() == nil {
-					w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read events for endpoint", slog.String(logkey.Endpoint, string(f.run.at.ID)), slog.Any(logkey.Error, err))
-				}
-				again = time.After(retryAfter)
-				break
+			f.caughtUp = false
+		case work.Room > 0 && !f.caughtUp:
+			if wait := f.readOn(ctx, work); wait > 0 {
+				again, busy = time.After(wait), false
 			}
-			if n > 0 {
-				hidden = hiddenMin
-			}
-			if f.isHidden(ctx, reached, hidden) {
-				again, hidden = time.After(hidden), min(2*hidden, hiddenMax)
-				break
-			}
-			caughtUp = n < min(feedPage, work.Room)
-			continue
+		default:
+			busy = false
+		}
+		if busy {
+			again = closedTimer
 		}
 		select {
 		case <-ctx.Done():
@@ -373,13 +356,40 @@ func (f *feedReader) read(ctx context.Context) {
 				return
 			}
 		case <-f.live:
-			caughtUp, hidden = false, hiddenMin
+			f.caughtUp, f.hidden = false, hiddenMin
 		case <-f.hold.deliveryEnded: // there may be room
 		case <-again:
 		case <-poll.C:
-			caughtUp = false
+			f.caughtUp = false
 		}
 	}
+}
+
+// closedTimer is a timer that has expired.
+var closedTimer = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()
+
+// readOn reads the next page, and returns how long to wait before the next one.
+func (f *feedReader) readOn(ctx context.Context, work lane.FeedWork) (wait time.Duration) {
+	n, reached, err := f.readPage(ctx, work)
+	if err != nil {
+		if ctx.Err() == nil {
+			f.w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read events for endpoint", slog.String(logkey.Endpoint, string(f.run.at.ID)), slog.Any(logkey.Error, err))
+		}
+		return retryAfter
+	}
+	if n > 0 {
+		f.hidden = hiddenMin
+	}
+	if f.isHidden(ctx, reached, f.hidden) {
+		wait, f.hidden = f.hidden, min(2*f.hidden, hiddenMax)
+		return wait
+	}
+	f.caughtUp = n < min(feedPage, work.Room)
+	return 0
 }
 
 // isOutdated reports whether the endpoint was changed or deleted since it was read. The node that makes a change, the

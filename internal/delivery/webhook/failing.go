@@ -8,6 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/internal/db"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -27,65 +28,69 @@ const failingPage = 500
 // Failing calls each for every webhook and endpoint of all organisations that has been failing since before, or earlier. An
 // endpoint that fails only for some accounts works (isFailing).
 func (w *Webhooks) Failing(ctx context.Context, before time.Time, each func(FailingHook) error) error {
-	q := db.New(w.deps.DB)
-	for after := (FailingHook{}); ; {
-		rows, err := q.FailingLanes(ctx, db.FailingLanesParams{
-			AfterOrg: string(after.Org), AfterAccount: string(after.Account), Before: &before, MaxRows: failingPage,
-		})
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			after = FailingHook{Org: r.OrgID, Account: id.Account(r.AccountID), URL: r.Url, Since: timeOf(r.FailSince)}
-			if err := each(after); err != nil {
-				return err
-			}
-		}
-		if len(rows) < failingPage {
-			break
-		}
-	}
-	for after := (FailingHook{}); ; {
-		rows, err := q.FailingEndpoints(ctx, db.FailingEndpointsParams{
-			AfterOrg: string(after.Org), AfterID: string(after.Endpoint), Before: &before, MaxRows: failingPage,
-		})
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			after = FailingHook{Org: r.OrgID, Endpoint: id.Endpoint(r.ID), URL: r.Url, Since: timeOf(r.FailSince)}
-			if err := each(after); err != nil {
-				return err
-			}
-		}
-		if len(rows) < failingPage {
-			break
-		}
-	}
-	for after := (FailingHook{}); ; {
-		rows, err := q.EndpointsWithFailingAccounts(ctx, db.EndpointsWithFailingAccountsParams{
-			AfterOrg: string(after.Org), AfterID: string(after.Endpoint), Before: &before, Down: downStatuses(), MaxRows: failingPage,
-		})
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			after = FailingHook{Org: r.OrgID, Endpoint: id.Endpoint(r.ID), URL: r.Url, Since: r.FailSince}
-			last, err := lastDeliveries(ctx, w.deps.DB, r.OrgID, []string{r.ID}, org.ReadableSince(w.deps.Now(), org.Unlimited))
+	for _, list := range []func(context.Context, time.Time, FailingHook) ([]FailingHook, error){
+		w.failingLanes, w.failingEndpoints, w.endpointsWithFailingAccounts,
+	} {
+		for after := (FailingHook{}); ; {
+			page, err := list(ctx, before, after)
 			if err != nil {
 				return err
 			}
-			if !isFailing(after.Since, last[r.ID].succeeded) {
-				continue
+			for _, one := range page {
+				after = one
+				if one.URL == "" {
+					continue
+				}
+				if err := each(one); err != nil {
+					return err
+				}
 			}
-			if err := each(after); err != nil {
-				return err
+			if len(page) < failingPage {
+				break
 			}
-		}
-		if len(rows) < failingPage {
-			return nil
 		}
 	}
+	return nil
+}
+
+func (w *Webhooks) failingLanes(ctx context.Context, before time.Time, after FailingHook) ([]FailingHook, error) {
+	rows, err := db.New(w.deps.DB).FailingLanes(ctx, db.FailingLanesParams{
+		AfterOrg: string(after.Org), AfterAccount: string(after.Account), Before: &before, MaxRows: failingPage,
+	})
+	return postgres.Convert(rows, func(r db.FailingLanesRow) FailingHook {
+		return FailingHook{Org: r.OrgID, Account: id.Account(r.AccountID), URL: r.Url, Since: timeOf(r.FailSince)}
+	}), err
+}
+
+func (w *Webhooks) failingEndpoints(ctx context.Context, before time.Time, after FailingHook) ([]FailingHook, error) {
+	rows, err := db.New(w.deps.DB).FailingEndpoints(ctx, db.FailingEndpointsParams{
+		AfterOrg: string(after.Org), AfterID: string(after.Endpoint), Before: &before, MaxRows: failingPage,
+	})
+	return postgres.Convert(rows, func(r db.FailingEndpointsRow) FailingHook {
+		return FailingHook{Org: r.OrgID, Endpoint: id.Endpoint(r.ID), URL: r.Url, Since: timeOf(r.FailSince)}
+	}), err
+}
+
+// endpointsWithFailingAccounts leaves the URL of those that work empty.
+func (w *Webhooks) endpointsWithFailingAccounts(ctx context.Context, before time.Time, after FailingHook) ([]FailingHook, error) {
+	rows, err := db.New(w.deps.DB).EndpointsWithFailingAccounts(ctx, db.EndpointsWithFailingAccountsParams{
+		AfterOrg: string(after.Org), AfterID: string(after.Endpoint), Before: &before, Down: downStatuses(), MaxRows: failingPage,
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]FailingHook, len(rows))
+	for i, r := range rows {
+		list[i] = FailingHook{Org: r.OrgID, Endpoint: id.Endpoint(r.ID), URL: r.Url, Since: r.FailSince}
+		last, err := lastDeliveries(ctx, w.deps.DB, r.OrgID, []string{r.ID}, org.ReadableSince(w.deps.Now(), org.Unlimited))
+		if err != nil {
+			return nil, err
+		}
+		if !isFailing(r.FailSince, last[r.ID].succeeded) {
+			list[i].URL = ""
+		}
+	}
+	return list, nil
 }
 
 // isFailing reports whether an endpoint fails of which accounts have been failing since a time: it has accepted nothing
