@@ -404,6 +404,33 @@ func TestSearchFinds(t *testing.T) {
 	}
 }
 
+// Questions as people type them, in their own words: the page that answers one is among the first three results.
+func TestSearchAnswersQuestions(t *testing.T) {
+	t.Parallel()
+	for question, want := range map[string]string{
+		"how do I verify a webhook signature":   "/docs/recipes/verify-webhooks",
+		"one webhook for all creators":          "/docs/recipes/one-endpoint",
+		"what happens when my server is down":   "/docs/webhooks",
+		"upload a logo for the connect page":    "/docs/connect-pages",
+		"retry a request without sending twice": "/docs/idempotency",
+		"creator changed password":              "/docs/recipes/reconnect",
+		"test two factor code in the sandbox":   "/docs/recipes/two-factor-and-selfie",
+		"how long should I wait after a 429":    "/docs/recipes/backoff",
+		"export all data of my organisation":    "/docs/jobs",
+		"back up and restore the database":      "/docs/operations/backup-and-restore",
+	} {
+		t.Run(question, func(t *testing.T) {
+			t.Parallel()
+			found, err := site(t).Search(question)
+			must.OK(t, err)
+			near := found[:min(len(found), 3)]
+			if !slices.ContainsFunc(near, func(f docs.Found) bool { return strings.HasPrefix(f.Path, want) }) {
+				t.Errorf("found %+v", found)
+			}
+		})
+	}
+}
+
 // BenchmarkFirstPage measures how long the first reader after a start waits.
 func BenchmarkFirstPage(b *testing.B) {
 	text, err := os.ReadFile("../../../openapi/openapi.json")
