@@ -120,17 +120,18 @@ func (n *Node) build(ctx context.Context) error {
 	}
 	sdkJobs := newSDKJobs(n, tenants, platforms, accounts, calls)
 	jobs := newJobs(n, eng, tenants, events, delivery, sdkJobs)
+	all := parts{eng, operators, tenants, platforms, accounts, calls, events, delivery, jobs, sdkJobs}
 	if n.hasRole("worker") {
 		addIngest(n, eng, tenants, events, delivery)
 		addRetention(n, tenants, events, delivery)
-		if err := addWorkers(n, eng, operators, tenants, accounts, delivery, jobs); err != nil {
+		if err := addWorkers(n, all); err != nil {
 			return err
 		}
 	}
 	if n.hasRole("listener") {
 		addListeners(n, eng, tenants, platforms, accounts, events)
 	}
-	servers, err := newServers(n, parts{eng, operators, tenants, platforms, accounts, calls, events, delivery, jobs, sdkJobs})
+	servers, err := newServers(n, all)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (n *Node) build(ctx context.Context) error {
 	return nil
 }
 
-// parts are all groups below the servers.
+// parts are all groups below the servers and the workers.
 type parts struct {
 	engines   engines
 	operators operators

@@ -89,7 +89,8 @@ func fetchEvery(c config.Config) time.Duration {
 
 // addWorkers adds the client that runs jobs, the removal of expired rows and of deleted organisations, and the anchors of
 // the audit log.
-func addWorkers(n *Node, eng engines, op operators, t tenants, a accounts, d delivery, work *job.Jobs) error {
+func addWorkers(n *Node, p parts) error {
+	eng, op, t, a, d, work := p.engines, p.operators, p.tenants, p.accounts, p.delivery, p.jobs
 	workers := river.NewWorkers()
 	org.Register(workers, t.limits)
 	connect.Register(workers, a.connects)

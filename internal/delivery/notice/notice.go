@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
@@ -316,12 +317,7 @@ func (s *Notices) needsPerson(ctx context.Context, owner id.Org, f *fact) (bool,
 	if f.Name == "" {
 		f.Name = string(f.Account)
 	}
-	switch a.State {
-	case account.ReconnectRequired, account.Restricted, account.Reauthenticating:
-		return true, err
-	default:
-		return false, err
-	}
+	return slices.Contains([]account.State{account.ReconnectRequired, account.Restricted, account.Reauthenticating}, a.State), err
 }
 
 // pages are where the buttons of the notices lead.

@@ -34,7 +34,7 @@ func TestRecipientOfAReceipt(t *testing.T) {
 	deps.Sender = unused{}
 	live := r.org
 	live.Environment = environment.Live
-	for name, one := range map[string]struct {
+	for name, one := range map[string]struct { //nolint:paralleltest // the audit log of all of them is read afterwards
 		deliver, login string
 		test           bool
 		mails          *mail.Outbox
