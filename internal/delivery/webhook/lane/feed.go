@@ -492,6 +492,7 @@ func (m *Machine) resetSuspendedFeeds(before map[id.Org]struct{}) {
 			m.timers.stop(&f.timer)
 			f.row.State, f.row.FailSince, f.row.FailCount, f.row.NextAt = Live, time.Time{}, 0, time.Time{}
 			f.probeDue, f.stale = false, true
+			clear(f.suspects)
 		}
 	}
 }
