@@ -231,8 +231,8 @@ const (
 )
 
 // RecordSeen records that the platform accepted the session, and postpones the next probe of an active account. The
-// success is written by seenPause later, at most once a minute per account and node; otherwise it costs one cache lookup.
-// A node that ends at that moment loses it, and a later success is written instead.
+// success is written seenPause later, at most once a minute per account and node; otherwise it costs one cache lookup.
+// A node that is killed in between loses it, and a later success is written instead.
 func (s *Accounts) RecordSeen(ctx context.Context, a Account) {
 	now := s.deps.Now() // this node's clock only limits its writes
 	if last, ok := s.seenWritten.Get(a.ID); ok && now.Sub(last) < seenEvery {
@@ -263,7 +263,7 @@ type seenAccounts struct {
 	timer *time.Timer
 }
 
-// FlushSeen is WriteSeen for the end of a node. It only logs a failure.
+// FlushSeen is WriteSeen with a time limit. It only logs a failure.
 func (s *Accounts) FlushSeen(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(postgres.WithAllOrgs(ctx), seenAtMost)
 	defer cancel()

@@ -330,21 +330,17 @@ func (f *feedReader) read(ctx context.Context) {
 		w.mu.Lock()
 		work := w.machine.FeedWork(f.number)
 		w.mu.Unlock()
-		var again <-chan time.Time
-		busy := true
+		var again <-chan time.Time // nil waits for a signal
 		switch {
 		case work.Probe:
 			f.probe(ctx, work.After)
 			f.caughtUp = false
-		case work.Room > 0 && !f.caughtUp:
-			if wait := f.readOn(ctx, work); wait > 0 {
-				again, busy = time.After(wait), false
-			}
-		default:
-			busy = false
-		}
-		if busy {
 			again = closedTimer
+		case work.Room > 0 && !f.caughtUp:
+			again = closedTimer
+			if wait := f.readOn(ctx, work); wait > 0 {
+				again = time.After(wait)
+			}
 		}
 		select {
 		case <-ctx.Done():

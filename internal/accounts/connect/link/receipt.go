@@ -96,7 +96,7 @@ func (s *Sessions) ComposeReceipt(ctx context.Context, c Connection) (Receipt, e
 	return Receipt{c.Account, letter}, err
 }
 
-// recipient returns the address for a receipt, or an empty one. The logins of test accounts are addresses of no one.
+// recipient returns the address for a receipt, or an empty one. The logins of test accounts are not real addresses.
 func (s *Sessions) recipient(ctx context.Context, of Session, c Connection) (string, error) {
 	if of.receiptTo != nil {
 		text, err := s.deps.Seal.OpenBytes(ctx, recipientAddress(of), of.receiptTo)
